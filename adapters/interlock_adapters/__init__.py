@@ -1,0 +1,1 @@
+"""Adapters for agents, and the command line."""

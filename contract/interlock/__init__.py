@@ -1,0 +1,1 @@
+"""The contract, and the engine that holds every party to it."""

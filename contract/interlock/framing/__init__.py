@@ -1,0 +1,1 @@
+"""Framing: bytes to messages, without I/O."""
