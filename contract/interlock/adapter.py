@@ -1,0 +1,274 @@
+"""The port that an adapter implements, and all that it may know of the world.
+
+An adapter is pure: it reads a request and the host's facts, and gives a `Launch` (the process to start) and a `Codec`
+(a sans-IO translator between the agent's bytes and ours). It never decides: whether a call may run, what a person
+answers and when time is up are the engine's to say. The engine does all I/O, on the codec's actions.
+
+Who speaks first: the engine starts the process, performs `Codec.start()`, then `Codec.prompt(...)`. The codec holds
+the prompt back until the agent has confirmed what was planned. From then on bytes go in by `received`, and actions
+come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from interlock.actions import Action, Key, Stage, Verdict
+from interlock.approval import Answer
+from interlock.capabilities import Capabilities, Needs, Unmet
+from interlock.permission import Backstop
+from interlock.request import Request
+
+__all__ = [
+    "Adapter",
+    "Argument",
+    "Codec",
+    "Host",
+    "LadderStep",
+    "Launch",
+    "LaunchFile",
+    "LaunchLink",
+    "Order",
+    "Sensitivity",
+    "Transport",
+    "VersionRange",
+]
+
+Sensitivity = Literal["public", "prompt", "session", "secret", "unchecked"]
+"""How an argument, variable or file may be shown: everything but `public` is replaced when a plan is printed."""
+
+
+# ---- What an adapter is given ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Facts about this machine that the engine gathered, so that an adapter needs no I/O."""
+
+    home: str
+    """The person's home directory."""
+    environ: Mapping[str, str]
+    binary: str
+    """The agent's program, absolute."""
+    binary_folder: str
+    platform: Literal["linux", "darwin"]
+    root: bool
+    """Whether we run as root."""
+    login_files: frozenset[str] = frozenset()
+    """Which of the adapter's `login_files` exist under the login's folder."""
+    login_folder: str = ""
+    """Where the login lies that the request chose; empty for `login="env"`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One run to be planned: the request with absolute paths, what the client needs, and the host."""
+
+    run_id: str
+    request: Request
+    needs: Needs
+    host: Host
+    backstop: Backstop
+    """Chosen by the engine from what the transport offers."""
+    hook_timeout: float
+    """Seconds that the agent must give our side to answer about one call: above every deadline of ours."""
+    hooks: bool
+    """Whether the agent's calls must be fed to us."""
+
+
+# ---- What an adapter plans ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One element of argv. `{home}` in it stands for the run's private folder, which exists only once it runs."""
+
+    text: str
+    sensitivity: Sensitivity = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFile:
+    """A file to be written under the run's private folder before the start."""
+
+    path: str
+    """Relative to the private folder."""
+    content: str
+    sensitivity: Sensitivity = "public"
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLink:
+    """A link in the run's private folder to something that outlives the run: the login, or the sessions."""
+
+    path: str
+    """Relative to the private folder."""
+    target: str
+    """Absolute; `{state}` stands for the adapter's durable folder."""
+    make: Literal["nothing", "folder"] = "nothing"
+    """What is made at the target if it is not there; a link to nothing is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderStep:
+    """One rung of the way down: what is done, and the seconds it is given. KILL for every descendant always follows."""
+
+    action: Literal["interrupt", "close_input", "signal"]
+    wait: float
+    signal: Literal["INT", "TERM", "HUP"] = "TERM"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The process to start, apart from the prompt."""
+
+    argv: tuple[Argument, ...]
+    env: Mapping[str, str]
+    """What the adapter sets; the engine adds the baseline, the agent's key variables and the request's own."""
+    secret_env: frozenset[str] = frozenset()
+    """Names whose values are never shown."""
+    drop_env: frozenset[str] = frozenset()
+    """Names that never reach the child, whoever sets them: nesting markers, switches that turn guards off."""
+    files: tuple[LaunchFile, ...] = ()
+    links: tuple[LaunchLink, ...] = ()
+    ladder: tuple[LadderStep, ...] = ()
+    harvest: tuple[str, ...] = ()
+    """Files under the private folder that are read after the exit and handed to `Codec.exited`."""
+    confined: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class Codec(Protocol):
+    """One agent process, sans-IO: bytes and verdicts in, actions out. Pure: it neither waits nor decides."""
+
+    def start(self) -> Sequence[Action]:
+        """What is said to the agent before any prompt."""
+        ...
+
+    def prompt(self, prompt: str) -> Sequence[Action]:
+        """A new turn; held back until the agent is `Ready`."""
+        ...
+
+    def steer(self, text: str) -> Sequence[Action]:
+        """A message into the running turn."""
+        ...
+
+    def interrupt(self) -> Sequence[Action]:
+        """Ask the agent, by its own protocol, to end the turn."""
+        ...
+
+    def received(self, channel: str, data: bytes) -> Sequence[Action]:
+        """Bytes from the agent, in pieces of any size; never raises."""
+        ...
+
+    def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
+        """A request of the agent that came by an endpoint or a shim."""
+        ...
+
+    def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
+        """The verdict on a `Consult` (with its stage), or the answer to an `Ask` (stage None)."""
+        ...
+
+    def woke(self, key: str) -> Sequence[Action]:
+        """A `Wake` came due."""
+        ...
+
+    def eof(self, channel: str) -> Sequence[Action]:
+        """The agent closed a channel."""
+        ...
+
+    def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
+        """The process is gone and stdout is drained; a codec without a `RunDone` so far gives one now."""
+        ...
+
+
+class Transport(Protocol):
+    """One way to drive one agent."""
+
+    @property
+    def name(self) -> str:
+        """`stream-json`, `app-server`, ..."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """At the minimum of the tested range."""
+        ...
+
+    def check(self, order: Order) -> Sequence[Unmet]:
+        """What only this adapter can see is impossible: bad extra arguments, root without a sandbox, ..."""
+        ...
+
+    def launch(self, order: Order) -> Launch:
+        """The process for this order; deterministic, and no secret in argv."""
+        ...
+
+    def codec(self, order: Order) -> Codec:
+        """A fresh translator for one process."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Tested versions: from `oldest` to `newest`, both included."""
+
+    oldest: str
+    newest: str
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """One agent: its program, login and transports. Found by name in the entry-point group `interlock.adapters`."""
+
+    @property
+    def name(self) -> str:
+        """What `Request.agent` says."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        ...
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names to look up on PATH, in order."""
+        ...
+
+    @property
+    def install_hint(self) -> str:
+        """How to install it."""
+        ...
+
+    @property
+    def versions(self) -> VersionRange:
+        """The tested range."""
+        ...
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Environment variables that carry keys or choose the service; passed on under the minimal policy."""
+        ...
+
+    @property
+    def login_folder(self) -> str:
+        """Where the person's login lies, relative to their home; a variable in `login_variable` overrides it."""
+        ...
+
+    @property
+    def login_variable(self) -> str | None:
+        """The environment variable that moves the login's folder."""
+        ...
+
+    @property
+    def login_files(self) -> tuple[str, ...]:
+        """The files of the login, relative to its folder."""
+        ...
+
+    @property
+    def transports(self) -> tuple[Transport, ...]:
+        """The plainest first."""
+        ...

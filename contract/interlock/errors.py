@@ -1,0 +1,125 @@
+"""Every error that the library raises, and what it carries.
+
+    InterlockError
+    +-- ContractError           the caller asked for something that cannot be
+    |   +-- Unsupported         .unmet: all that the chosen agent cannot do, raised before it is started
+    |   +-- UnknownAgent        .agent, .known
+    |   +-- ConfigurationError  .source, .problem: a hooks file or another configuration cannot be used
+    |   +-- NotOpen             .id, .why: an answer to an approval or question that is not (or no longer) open
+    |   +-- RunEnded            .run_id: the run is over, so it takes no more input
+    +-- AgentError              the agent, or the machine under it, failed
+        +-- NotInstalled        .agent, .looked_for
+        +-- StartFailed         .argv0, .problem: the operating system refused to start it
+        +-- RunFailed           .outcome: the run ended other than `completed`
+
+Errors carry data; nothing in the library decides by matching their text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.capabilities import Unmet
+    from interlock.outcome import Outcome
+
+__all__ = [
+    "AgentError",
+    "ConfigurationError",
+    "ContractError",
+    "InterlockError",
+    "NotInstalled",
+    "NotOpen",
+    "RunEnded",
+    "RunFailed",
+    "StartFailed",
+    "UnknownAgent",
+    "Unsupported",
+]
+
+
+class InterlockError(Exception):
+    """The root of the tree."""
+
+
+class ContractError(InterlockError):
+    """The caller asked for something that cannot be; nothing was started for it."""
+
+
+class Unsupported(ContractError):
+    """What the request needs and the agent cannot do: every reason at once, before any process is started."""
+
+    def __init__(self, agent: str, unmet: Sequence[Unmet]) -> None:
+        self.agent = agent
+        self.unmet = tuple(unmet)
+        lines = "".join(f"\n  - {item.describe()}" for item in self.unmet)
+        super().__init__(f"{agent} cannot do what this request asks for:{lines}")
+
+
+class UnknownAgent(ContractError):
+    """No adapter of that name is installed."""
+
+    def __init__(self, agent: str, known: Sequence[str]) -> None:
+        self.agent = agent
+        self.known = tuple(known)
+        super().__init__(f"no adapter is named {agent!r}; installed: {', '.join(self.known) or 'none'}")
+
+
+class ConfigurationError(ContractError):
+    """A configuration that cannot be used as it stands; `source` says where it came from."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(f"{source}: {problem}")
+
+
+class NotOpen(ContractError):
+    """An answer to an approval or question that this run never asked, or that is already answered."""
+
+    def __init__(self, answered_id: str, why: str) -> None:
+        self.id = answered_id
+        self.why = why
+        super().__init__(f"{answered_id!r} cannot be answered: {why}")
+
+
+class RunEnded(ContractError):
+    """The run is over and takes no more input."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} is over")
+
+
+class AgentError(InterlockError):
+    """The agent, or the machine under it, failed."""
+
+
+class NotInstalled(AgentError):
+    """The agent's program was not found; `looked_for` lists the names and paths that were tried."""
+
+    def __init__(self, agent: str, looked_for: Sequence[str], hint: str = "") -> None:
+        self.agent = agent
+        self.looked_for = tuple(looked_for)
+        self.hint = hint
+        tried = ", ".join(self.looked_for)
+        super().__init__(f"{agent} is not installed (looked for {tried})" + (f"; {hint}" if hint else ""))
+
+
+class StartFailed(AgentError):
+    """The operating system refused to start the agent's program."""
+
+    def __init__(self, argv0: str, problem: str) -> None:
+        self.argv0 = argv0
+        self.problem = problem
+        super().__init__(f"cannot start {argv0}: {problem}")
+
+
+class RunFailed(AgentError):
+    """The run ended other than `completed`; everything that is known of it is in `outcome`."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        super().__init__(outcome.describe())

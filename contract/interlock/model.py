@@ -1,0 +1,104 @@
+"""The base of every model at a border of the library: frozen, closed, equal after JSON out and in again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, JsonValue
+from pydantic_core import CoreSchema, core_schema, from_json, to_json
+
+__all__ = ["FrozenMap", "JsonValue", "Model", "StringMap", "canonical_json", "digest", "same_json"]
+
+V = TypeVar("V")
+
+
+class Model(BaseModel):
+    """A frozen value: unknown fields are refused, and it survives JSON out and in again unchanged."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="constants")
+
+    def to_json(self) -> str:
+        """This value as one line of JSON, without a newline."""
+        return self.model_dump_json()
+
+    @classmethod
+    def parse_json(cls, text: str | bytes) -> Self:
+        """Read a value back; raises `pydantic.ValidationError` naming each bad field."""
+        return cls.model_validate_json(text)
+
+
+class FrozenMap(Mapping[str, V]):
+    """An immutable mapping, so that a frozen model is frozen all the way down."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, V] | None = None) -> None:
+        self._items = dict(items or {})
+
+    def __getitem__(self, key: str) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return dict(self) == dict(other) if isinstance(other, Mapping) else NotImplemented  # pyright: ignore[reportUnknownArgumentType]
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        values = handler.generate_schema((getattr(source, "__args__", None) or (JsonValue,))[0])
+        return core_schema.no_info_after_validator_function(
+            cls,
+            core_schema.union_schema(
+                [
+                    core_schema.dict_schema(core_schema.str_schema(), values),
+                    core_schema.chain_schema(
+                        [
+                            core_schema.is_instance_schema(FrozenMap),
+                            core_schema.no_info_plain_validator_function(dict),
+                            core_schema.dict_schema(core_schema.str_schema(), values),
+                        ],
+                    ),
+                ],
+                mode="left_to_right",
+            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(dict),
+        )
+
+
+StringMap = Annotated[FrozenMap[str], "names to text"]
+
+
+def canonical_json(value: object) -> bytes:
+    """The one spelling of a JSON value that digests and comparisons use: keys sorted, no spaces, UTF-8."""
+    return to_json(_sorted(from_json(to_json(value, inf_nan_mode="constants"))), inf_nan_mode="constants")
+
+
+def digest(value: object) -> str:
+    """`sha256:` and the hex digest of the value's canonical JSON."""
+    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def same_json(left: object, right: object) -> bool:
+    """Whether two JSON values are the same, types included: `1`, `1.0`, `true` and `"1"` all differ."""
+    return left is right or canonical_json(left) == canonical_json(right)
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value)
+        return {key: _sorted(items[key]) for key in sorted(items)}
+    if isinstance(value, list):
+        return [_sorted(entry) for entry in cast("list[object]", value)]
+    return value

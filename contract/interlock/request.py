@@ -1,0 +1,186 @@
+"""The request: everything about one run, frozen, JSON in and out, with a digest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, field_validator
+
+from interlock.hooks import HookSpec
+from interlock.model import FrozenMap, JsonValue, Model, digest
+from interlock.permission import Permission
+
+__all__ = [
+    "Fork",
+    "HttpServer",
+    "Image",
+    "Limits",
+    "McpServer",
+    "NewSession",
+    "Request",
+    "Resume",
+    "Session",
+    "StdioServer",
+]
+
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class NewSession(Model):
+    """A fresh session, with an id of your own if you give one."""
+
+    kind: Literal["new"] = "new"
+    id: Text | None = None
+
+
+class Resume(Model):
+    """Go on with the session `id`, in place."""
+
+    kind: Literal["resume"] = "resume"
+    id: Text
+
+
+class Fork(Model):
+    """Go on from the history of session `id` in a new session, which `new_id` may name."""
+
+    kind: Literal["fork"] = "fork"
+    id: Text
+    new_id: Text | None = None
+
+
+Session = Annotated[NewSession | Resume | Fork, Discriminator("kind")]
+
+
+class Limits(Model):
+    """Bounds on a run, in seconds unless said otherwise; None is no bound.
+
+    What measures the agent (`total`, `idle`, `start_up`) stands still while a person or the chain is asked.
+    """
+
+    total: Seconds | None = None
+    idle: Seconds | None = 900.0
+    """Without progress; notices of retries are no progress."""
+    start_up: Seconds | None = 120.0
+    """From the start of the process until it is ready for the prompt."""
+    approval: Seconds | None = 3600.0
+    """Past it an approval is denied as expired, and a question declined."""
+    chain: Seconds = 60.0
+    """For the whole chain, each time it is asked."""
+    hook: Seconds = 5.0
+    """For one in-process participant that sets no deadline of its own."""
+    max_turns: int | None = Field(default=None, ge=1)
+    budget_usd: float | None = Field(default=None, gt=0)
+    budget_tokens: int | None = Field(default=None, ge=1)
+    unreplaceable: Literal["stop", "refuse"] = "stop"
+    """Where the agent would still show an output that the chain withheld: `stop` interrupts the run before the model
+    sees it; `refuse` makes a chain that may replace `Unsupported` on a transport where that can happen."""
+
+
+class StdioServer(Model):
+    """An MCP server that is a program."""
+
+    type: Literal["stdio"] = "stdio"
+    command: Text
+    args: tuple[str, ...] = ()
+    env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+
+
+class HttpServer(Model):
+    """An MCP server behind a URL."""
+
+    type: Literal["http", "sse"] = "http"
+    url: Text
+    headers: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+
+
+McpServer = Annotated[StdioServer | HttpServer, Discriminator("type")]
+
+
+class Image(Model):
+    """An image that goes with the prompt: base64 of a PNG, JPEG, GIF or WebP."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    data: Text
+
+
+def _schema_of(value: object) -> object:
+    """A pydantic model given as the schema becomes its JSON Schema."""
+    is_model = isinstance(value, type) and issubclass(value, BaseModel)
+    return cast("type[BaseModel]", value).model_json_schema() if is_model else value
+
+
+class Request(Model):
+    """One run: which agent does what, where, and what it may do. What the agent cannot do is `Unsupported`."""
+
+    agent: Text
+    """The name of an installed adapter: `claude`, ..."""
+    prompt: str
+    cwd: Text = "."
+    model: Text | None = None
+    """Passed on as it is; None is the agent's own default."""
+    effort: Text | None = None
+    mode: Literal["act", "plan"] = "act"
+    instructions: str | None = None
+    """Appended to the agent's system prompt."""
+    permission: Permission = Field(default_factory=Permission)
+    session: Session = Field(default_factory=NewSession)
+    add_dirs: tuple[Text, ...] = ()
+    """Directories beside cwd that count as inside."""
+    images: tuple[Image, ...] = ()
+    env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    """Variables for the agent beside those of `env_policy`."""
+    env_policy: Literal["minimal", "inherit"] = "minimal"
+    """`minimal`: PATH, HOME and the like, and the agent's own key variables; `inherit`: all but what switches guards
+    off."""
+    login: Text = "user"
+    """`user`: the login the person already has, and nothing else of theirs; `env`: keys from the environment; or the
+    path of a folder that holds the login."""
+    mcp_servers: FrozenMap[McpServer] = Field(default_factory=FrozenMap[McpServer])
+    output_schema: Annotated[FrozenMap[JsonValue] | None, BeforeValidator(_schema_of)] = None
+    """A JSON Schema, or a pydantic model, for the final answer; validated here."""
+    limits: Limits = Field(default_factory=Limits)
+    hooks: tuple[HookSpec, ...] = ()
+    """Participants for this run, after those of the client."""
+    user_config: bool = False
+    """Whether the agent loads the user's and the project's own settings, hooks, plugins and MCP servers."""
+    workspace_hooks: bool = False
+    """Whether `.interlock/hooks.json` of the workspace takes part, with the power to deny alone."""
+    transport: Text = "auto"
+    binary: Text | None = None
+    """The agent's program, where it is not to be looked up."""
+    extra_args: tuple[str, ...] = ()
+    """Last on the command line, for what has no field; what weakens a guard is `Unsupported`."""
+    trust_workspace: bool = False
+    """Whether a workspace whose git configuration names programs may be used."""
+    labels: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    """Yours; they come back in the outcome."""
+
+    @field_validator("prompt")
+    @classmethod
+    def _not_blank(cls, prompt: str) -> str:
+        if not prompt.strip():
+            message = "the prompt is blank"
+            raise ValueError(message)
+        return prompt
+
+    @field_validator("env")
+    @classmethod
+    def _names_are_plain(cls, env: FrozenMap[str]) -> FrozenMap[str]:
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name or "\0" in value:
+                message = f"{name!r} cannot be an environment variable: no empty name, no `=` in it, no NUL"
+                raise ValueError(message)
+        return env
+
+    @field_validator("extra_args")
+    @classmethod
+    def _no_nul(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in arg for arg in args):
+            message = "an argument cannot hold a NUL character"
+            raise ValueError(message)
+        return args
+
+    def digest(self) -> str:
+        """`sha256:` and a hex digest that two requests share exactly if they are equal."""
+        return digest(self.model_dump(mode="json"))
