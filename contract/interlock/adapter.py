@@ -20,6 +20,7 @@ from interlock.approval import Answer
 from interlock.capabilities import Capabilities, Needs, Unmet
 from interlock.permission import Backstop
 from interlock.request import Request
+from interlock.tools import ToolCall
 
 __all__ = [
     "Adapter",
@@ -266,6 +267,10 @@ class Adapter(Protocol):
     @property
     def login_files(self) -> tuple[str, ...]:
         """The files of the login, relative to its folder."""
+        ...
+
+    def describe(self, call: ToolCall) -> ToolCall:
+        """The call with kind and subject read anew from its native name and input, for instance after a rewrite."""
         ...
 
     @property

@@ -79,8 +79,8 @@ class Approval(Model):
         body = self.call.subject.command
         if body is None:
             body = canonical_json(self.call.input).decode()
-        lines = body.count("\n") + 1
-        head = f"{self.call.tool_name} [{self.call.tool_kind}] {len(body)} characters, {lines} line{'s' if lines > 1 else ''}"
+        size = f"{len(body)} characters in {body.count(chr(10)) + 1} line(s)"
+        head = f"{self.call.tool_name} [{self.call.tool_kind}] {size}"
         shown = [escape(head), *("  | " + escape(line) for line in body.split("\n"))]
         if self.call.subject.command is not None:
             rest = {key: value for key, value in _fields(self.call.input).items() if key != "command"}

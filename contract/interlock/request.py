@@ -106,8 +106,11 @@ class Image(Model):
 
 def _schema_of(value: object) -> object:
     """A pydantic model given as the schema becomes its JSON Schema."""
-    is_model = isinstance(value, type) and issubclass(value, BaseModel)
-    return cast("type[BaseModel]", value).model_json_schema() if is_model else value
+    return _model_schema(cast("type[object]", value)) if isinstance(value, type) else value
+
+
+def _model_schema(value: type[object]) -> object:
+    return value.model_json_schema() if issubclass(value, BaseModel) else value
 
 
 class Request(Model):
