@@ -1,1 +1,252 @@
-"""The contract, and the engine that holds every party to it."""
+"""The contract for applications: every public name, loaded when it is first used.
+
+`import interlock` alone builds no model and loads no dependency. An adapter imports the modules of the port themselves
+(`interlock.adapter`, `interlock.actions`, `interlock.framing`): this module knows the engine, which it must not.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.approval import (
+        Answer,
+        Answerer,
+        Approval,
+        Approve,
+        Approver,
+        Choice,
+        Decision,
+        Deny,
+        Question,
+        QuestionItem,
+        decision_adapter,
+    )
+    from interlock.capabilities import Capabilities, Hole, Unmet
+    from interlock.engine.client import Client, plan, run, run_sync, stream
+    from interlock.engine.plan import Plan
+    from interlock.engine.run import Run
+    from interlock.errors import (
+        AgentError,
+        ConfigurationError,
+        ContractError,
+        InterlockError,
+        NotInstalled,
+        NotOpen,
+        RunEnded,
+        RunFailed,
+        StartFailed,
+        UnknownAgent,
+        Unsupported,
+    )
+    from interlock.events import (
+        ApprovalRequested,
+        ApprovalResolved,
+        BaseEvent,
+        Compacted,
+        Event,
+        FileChange,
+        FilesChanged,
+        Notice,
+        PlanEntry,
+        PlanUpdated,
+        QuestionAsked,
+        RateLimited,
+        Raw,
+        Retrying,
+        RunFinished,
+        RunStarted,
+        SubagentFinished,
+        SubagentStarted,
+        Text,
+        TextDelta,
+        Thinking,
+        ThinkingDelta,
+        ToolDecided,
+        ToolFinished,
+        ToolOutput,
+        ToolRequested,
+        Unguarded,
+        UsageUpdated,
+        event_adapter,
+    )
+    from interlock.hooks import (
+        ALL_POWERS,
+        Allow,
+        AuditRecord,
+        DenyCall,
+        HookCall,
+        HookEvent,
+        HookOutcome,
+        HooksFile,
+        HookSpec,
+        Interceptor,
+        Modify,
+        Power,
+        Replace,
+        outcome_adapter,
+    )
+    from interlock.model import FrozenMap, JsonValue
+    from interlock.outcome import Denial, Outcome, RateLimit, Reason, Status, Usage
+    from interlock.permission import Backstop, Otherwise, Permission, Posture, Rule
+    from interlock.request import (
+        Fork,
+        HttpServer,
+        Image,
+        Limits,
+        McpServer,
+        NewSession,
+        Request,
+        Resume,
+        Session,
+        StdioServer,
+    )
+    from interlock.tools import MAIN_AGENT, Subject, ToolCall, ToolKind
+
+__all__ = [
+    "ALL_POWERS",
+    "MAIN_AGENT",
+    "AgentError",
+    "Allow",
+    "Answer",
+    "Answerer",
+    "Approval",
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "Approve",
+    "Approver",
+    "AuditRecord",
+    "Backstop",
+    "BaseEvent",
+    "Capabilities",
+    "Choice",
+    "Client",
+    "Compacted",
+    "ConfigurationError",
+    "ContractError",
+    "Decision",
+    "Denial",
+    "Deny",
+    "DenyCall",
+    "Event",
+    "FileChange",
+    "FilesChanged",
+    "Fork",
+    "FrozenMap",
+    "Hole",
+    "HookCall",
+    "HookEvent",
+    "HookOutcome",
+    "HookSpec",
+    "HooksFile",
+    "HttpServer",
+    "Image",
+    "Interceptor",
+    "InterlockError",
+    "JsonValue",
+    "Limits",
+    "McpServer",
+    "Modify",
+    "NewSession",
+    "NotInstalled",
+    "NotOpen",
+    "Notice",
+    "Otherwise",
+    "Outcome",
+    "Permission",
+    "Plan",
+    "PlanEntry",
+    "PlanUpdated",
+    "Posture",
+    "Power",
+    "Question",
+    "QuestionAsked",
+    "QuestionItem",
+    "RateLimit",
+    "RateLimited",
+    "Raw",
+    "Reason",
+    "Replace",
+    "Request",
+    "Resume",
+    "Retrying",
+    "Rule",
+    "Run",
+    "RunEnded",
+    "RunFailed",
+    "RunFinished",
+    "RunStarted",
+    "Session",
+    "StartFailed",
+    "Status",
+    "StdioServer",
+    "SubagentFinished",
+    "SubagentStarted",
+    "Subject",
+    "Text",
+    "TextDelta",
+    "Thinking",
+    "ThinkingDelta",
+    "ToolCall",
+    "ToolDecided",
+    "ToolFinished",
+    "ToolKind",
+    "ToolOutput",
+    "ToolRequested",
+    "Unguarded",
+    "UnknownAgent",
+    "Unmet",
+    "Unsupported",
+    "Usage",
+    "UsageUpdated",
+    "decision_adapter",
+    "event_adapter",
+    "outcome_adapter",
+    "plan",
+    "run",
+    "run_sync",
+    "stream",
+]
+
+# Kept equal to the imports above by a test.
+_NAMES = {
+    "interlock.approval": (
+        "Answer Answerer Approval Approve Approver Choice Decision Deny Question QuestionItem decision_adapter"
+    ),
+    "interlock.capabilities": "Capabilities Hole Unmet",
+    "interlock.engine.client": "Client plan run run_sync stream",
+    "interlock.engine.plan": "Plan",
+    "interlock.engine.run": "Run",
+    "interlock.errors": (
+        "AgentError ConfigurationError ContractError InterlockError NotInstalled NotOpen "
+        "RunEnded RunFailed StartFailed UnknownAgent Unsupported"
+    ),
+    "interlock.events": (
+        "ApprovalRequested ApprovalResolved BaseEvent Compacted Event FileChange FilesChanged "
+        "Notice PlanEntry PlanUpdated QuestionAsked RateLimited Raw Retrying RunFinished "
+        "RunStarted SubagentFinished SubagentStarted Text TextDelta Thinking ThinkingDelta "
+        "ToolDecided ToolFinished ToolOutput ToolRequested Unguarded UsageUpdated "
+        "event_adapter"
+    ),
+    "interlock.hooks": (
+        "ALL_POWERS Allow AuditRecord DenyCall HookCall HookEvent HookOutcome HookSpec "
+        "HooksFile Interceptor Modify Power Replace outcome_adapter"
+    ),
+    "interlock.model": "FrozenMap JsonValue",
+    "interlock.outcome": "Denial Outcome RateLimit Reason Status Usage",
+    "interlock.permission": "Backstop Otherwise Permission Posture Rule",
+    "interlock.request": "Fork HttpServer Image Limits McpServer NewSession Request Resume Session StdioServer",
+    "interlock.tools": "MAIN_AGENT Subject ToolCall ToolKind",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # else every misspelt name would pass for an `object`
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
