@@ -5,7 +5,8 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would be most of the cost of this module
 
 if TYPE_CHECKING:
     from interlock.approval import (
