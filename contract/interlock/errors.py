@@ -8,7 +8,7 @@
     |   +-- NotOpen             .id, .why: an answer to an approval or question that is not (or no longer) open
     |   +-- RunEnded            .run_id: the run is over, so it takes no more input
     +-- AgentError              the agent, or the machine under it, failed
-        +-- NotInstalled        .agent, .looked_for
+        +-- NotInstalled        .agent, .looked_for, .hint
         +-- StartFailed         .argv0, .problem: the operating system refused to start it
         +-- RunFailed           .outcome: the run ended other than `completed`
 
@@ -41,7 +41,15 @@ __all__ = [
 
 
 class InterlockError(Exception):
-    """The root of the tree."""
+    """The root of the tree; every error survives pickling and copying with its data."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(kind: type[InterlockError], args: tuple[object, ...]) -> InterlockError:
+    """An error without its constructor, which takes the data and not the message."""
+    return kind.__new__(kind, *args)
 
 
 class ContractError(InterlockError):
