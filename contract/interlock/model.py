@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema, from_json, to_json
 
-__all__ = ["FrozenMap", "JsonValue", "Model", "StringMap", "canonical_json", "digest", "same_json"]
+__all__ = ["FrozenMap", "JsonValue", "Model", "canonical_json", "digest", "same_json"]
 
 V = TypeVar("V")
 
@@ -30,7 +30,7 @@ class Model(BaseModel):
 
 
 class FrozenMap(Mapping[str, V]):
-    """An immutable mapping, so that a frozen model is frozen all the way down."""
+    """An immutable mapping, so that a frozen model holds no dict; JSON values in it are plain lists and dicts."""
 
     __slots__ = ("_items",)
 
@@ -58,26 +58,16 @@ class FrozenMap(Mapping[str, V]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         values = handler.generate_schema((getattr(source, "__args__", None) or (JsonValue,))[0])
+        plain = core_schema.no_info_before_validator_function(
+            _plain, core_schema.dict_schema(core_schema.str_schema(), values)
+        )
         return core_schema.no_info_after_validator_function(
-            cls,
-            core_schema.union_schema(
-                [
-                    core_schema.dict_schema(core_schema.str_schema(), values),
-                    core_schema.chain_schema(
-                        [
-                            core_schema.is_instance_schema(FrozenMap),
-                            core_schema.no_info_plain_validator_function(dict),
-                            core_schema.dict_schema(core_schema.str_schema(), values),
-                        ],
-                    ),
-                ],
-                mode="left_to_right",
-            ),
-            serialization=core_schema.plain_serializer_function_ser_schema(dict),
+            cls, plain, serialization=core_schema.plain_serializer_function_ser_schema(dict)
         )
 
 
-StringMap = Annotated[FrozenMap[str], "names to text"]
+def _plain(given: object) -> object:
+    return dict(cast("FrozenMap[object]", given)) if isinstance(given, FrozenMap) else given
 
 
 def canonical_json(value: object) -> bytes:
