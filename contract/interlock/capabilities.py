@@ -123,7 +123,9 @@ def _permission(request: Request, needs: Needs, can: Capabilities) -> Iterator[U
     wanted = permission.otherwise
     if wanted is Otherwise.ASK and not can.asks:
         yield _lacks(can, "permission.otherwise", wanted, "cannot ask", "otherwise=deny", "another transport")
-    elif wanted is Otherwise.ASK and not needs.answered:
+    elif wanted not in can.otherwise:
+        yield _lacks(can, "permission.otherwise", wanted, "has nothing that could decide", "otherwise=deny")
+    if wanted is Otherwise.ASK and not needs.answered:
         reason = "nobody is there to answer approvals"
         yield Unmet(
             field="permission.otherwise",
@@ -131,8 +133,6 @@ def _permission(request: Request, needs: Needs, can: Capabilities) -> Iterator[U
             reason=reason,
             alternatives=("use stream()", "give the client an approver", "otherwise=deny"),
         )
-    elif wanted not in can.otherwise:
-        yield _lacks(can, "permission.otherwise", wanted, "has nothing that could decide", "otherwise=deny")
     if wanted is Otherwise.CHAIN and not needs.grants:
         yield Unmet(
             field="permission.otherwise",
@@ -166,9 +166,13 @@ def _chain(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]
         yield lacks("pre_tool_use", "does not show every call before it runs")
     if needs.chain_after and can.sees_after != "all":
         yield lacks("post_tool_use", "does not show every output before the model sees it")
+    if needs.chain_before and can.deny != EVERY_KIND:
+        yield lacks("deny", f"cannot stop a call of: {_missing(can.deny)}")
     if needs.modify and can.modify != EVERY_KIND:
         yield lacks("modify", f"cannot run a changed input of: {_missing(can.modify)}")
     if needs.replace:
+        if can.replace != EVERY_KIND:
+            yield lacks("replace", f"cannot replace the output of: {_missing(can.replace)}")
         unseen = [hole.what for hole in can.holes if hole.after and not hole.closed_by]
         if unseen:
             yield lacks("replace", f"shows the model outputs that nobody is asked about: {'; '.join(unseen)}")
@@ -185,13 +189,7 @@ def _chain(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]
 def _features(request: Request, can: Capabilities) -> Iterator[Unmet]:
     limits, session = request.limits, request.session
     asked: tuple[tuple[str, object, bool, bool, str], ...] = (
-        (
-            "session.id",
-            getattr(session, "id", None),
-            _names_new(request),
-            can.new_session_id,
-            "cannot take a session id",
-        ),
+        ("session", _new_id(request), _new_id(request) is not None, can.new_session_id, "cannot take a session id"),
         ("session", "resume", isinstance(session, Resume), can.resume, "cannot resume a session"),
         ("session", "fork", isinstance(session, Fork), can.fork, "cannot fork a session"),
         ("images", len(request.images), bool(request.images), can.images, "takes no images"),
@@ -245,11 +243,12 @@ def _features(request: Request, can: Capabilities) -> Iterator[Unmet]:
             yield _lacks(can, f"mcp_servers.{name}", server.type, "takes no MCP servers of this type", "leave it out")
 
 
-def _names_new(request: Request) -> bool:
-    session = request.session
-    return (isinstance(session, NewSession) and session.id is not None) or (
-        isinstance(session, Fork) and session.new_id is not None
-    )
+def _new_id(request: Request) -> str | None:
+    match request.session:
+        case NewSession(id=chosen) | Fork(new_id=chosen):
+            return chosen
+        case Resume():
+            return None
 
 
 def _missing(kinds: frozenset[ToolKind]) -> str:
