@@ -66,9 +66,10 @@ class Capabilities(Model):
     deny: frozenset[ToolKind] = frozenset()
     modify: frozenset[ToolKind] = frozenset()
     replace: frozenset[ToolKind] = frozenset()
-    """Kinds whose successful output can be replaced before the model sees it."""
+    """Kinds whose successful output can be replaced before the model sees it; for others the run is stopped, see
+    `Limits.unreplaceable`."""
     replace_failed: frozenset[ToolKind] = frozenset()
-    """Kinds whose failed output can be replaced; for others the run is stopped, see `Limits.unreplaceable`."""
+    """Kinds whose failed output can be replaced; for others the run is stopped too."""
     holes: tuple[Hole, ...] = ()
     tamperable: bool = False
     """What carries the chain can be overwritten by what an unsandboxed agent runs."""
@@ -171,19 +172,18 @@ def _chain(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]
     if needs.modify and can.modify != EVERY_KIND:
         yield lacks("modify", f"cannot run a changed input of: {_missing(can.modify)}")
     if needs.replace:
-        if can.replace != EVERY_KIND:
-            yield lacks("replace", f"cannot replace the output of: {_missing(can.replace)}")
         unseen = [hole.what for hole in can.holes if hole.after and not hole.closed_by]
         if unseen:
             yield lacks("replace", f"shows the model outputs that nobody is asked about: {'; '.join(unseen)}")
-        if request.limits.unreplaceable == "refuse" and can.replace_failed != EVERY_KIND:
-            yield _lacks(
-                can,
-                "limits.unreplaceable",
-                "refuse",
-                f"cannot replace the output of failed calls of: {_missing(can.replace_failed)}",
-                "unreplaceable=stop",
-            )
+        if request.limits.unreplaceable == "refuse":
+            yield from _unreplaceable(can)
+
+
+def _unreplaceable(can: Capabilities) -> Iterator[Unmet]:
+    for outputs, kinds in (("the output", can.replace), ("the output of failed calls", can.replace_failed)):
+        if kinds != EVERY_KIND:
+            reason = f"cannot replace {outputs} of: {_missing(kinds)}"
+            yield _lacks(can, "limits.unreplaceable", "refuse", reason, "unreplaceable=stop")
 
 
 def _features(request: Request, can: Capabilities) -> Iterator[Unmet]:
