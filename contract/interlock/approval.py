@@ -83,7 +83,7 @@ class Approval(Model):
         head = f"{self.call.tool_name} [{self.call.tool_kind}] {size}"
         shown = [escape(head), *("  | " + escape(line) for line in body.split("\n"))]
         if self.call.subject.command is not None:
-            rest = {key: value for key, value in _fields(self.call.input).items() if key != "command"}
+            rest = _beside(self.call.subject.command, self.call.input)
             if rest:
                 shown.append("  with " + escape(canonical_json(rest).decode()))
         if self.description:
@@ -98,16 +98,24 @@ def escape(text: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() and c != "\\" else _escaped(c) for c in text)
 
 
+_BLANK_LETTERS = "\u115f\u1160\u3164\uffa0"
+"""Hangul fillers: letters by category, and invisible."""
+
+
 def _escaped(char: str) -> str:
     if char == "\\":
         return "\\\\"
-    if char.isprintable() and char.isalnum() and unicodedata.bidirectional(char) == "L":
+    visible = char.isprintable() and char.isalnum() and char not in _BLANK_LETTERS
+    if visible and unicodedata.bidirectional(char) == "L":
         return char
     return char.encode("unicode_escape").decode("ascii")
 
 
-def _fields(value: JsonValue) -> dict[str, JsonValue]:
-    return value if isinstance(value, dict) else {}
+def _beside(command: str, given: JsonValue) -> JsonValue:
+    """What the input holds beside the command that was shown: nothing is left out on an adapter's word."""
+    if isinstance(given, dict):
+        return {key: value for key, value in given.items() if key != "command" or value != command}
+    return None if given == command else given
 
 
 class Choice(Model):
