@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from pydantic import Discriminator, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Discriminator, Field, TypeAdapter, model_validator
 
 from interlock.model import FrozenMap, JsonValue, Model
 from interlock.permission import Binding
@@ -160,6 +160,8 @@ class HookSpec(Model):
 
 class HooksFile(Model):
     """A hooks file: `{"schema": 1, "hooks": [...]}`."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
 
     schema_: Literal[1] = Field(alias="schema")
     hooks: tuple[HookSpec, ...] = ()
