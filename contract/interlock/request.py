@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, field_validator
 
 from interlock.hooks import HookSpec
 from interlock.model import FrozenMap, JsonValue, Model, digest
@@ -24,7 +24,16 @@ __all__ = [
 ]
 
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
-Text = Annotated[str, Field(min_length=1)]
+
+
+def _checked_for_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which no command line or path can")
+    return text
+
+
+Plain = Annotated[str, AfterValidator(_checked_for_nul)]
+Text = Annotated[Plain, Field(min_length=1)]
 
 
 class NewSession(Model):
@@ -82,7 +91,7 @@ class StdioServer(Model):
 
     type: Literal["stdio"] = "stdio"
     command: Text
-    args: tuple[str, ...] = ()
+    args: tuple[Plain, ...] = ()
     env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
 
 
@@ -124,7 +133,7 @@ class Request(Model):
     """Passed on as it is; None is the agent's own default."""
     effort: Text | None = None
     mode: Literal["act", "plan"] = "act"
-    instructions: str | None = None
+    instructions: Plain | None = None
     """Appended to the agent's system prompt."""
     permission: Permission = Field(default_factory=Permission)
     session: Session = Field(default_factory=NewSession)
@@ -152,7 +161,7 @@ class Request(Model):
     transport: Text = "auto"
     binary: Text | None = None
     """The agent's program, where it is not to be looked up."""
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[Plain, ...] = ()
     """Last on the command line, for what has no field; what weakens a guard is `Unsupported`."""
     trust_workspace: bool = False
     """Whether a workspace whose git configuration names programs may be used."""
@@ -176,14 +185,6 @@ class Request(Model):
                 raise ValueError(message)
         return env
 
-    @field_validator("extra_args")
-    @classmethod
-    def _no_nul(cls, args: tuple[str, ...]) -> tuple[str, ...]:
-        if any("\0" in arg for arg in args):
-            message = "an argument cannot hold a NUL character"
-            raise ValueError(message)
-        return args
-
     def digest(self) -> str:
-        """`sha256:` and a hex digest that two requests share exactly if they are equal."""
+        """`sha256:` and a hex digest that two requests share exactly if their JSON says the same, `1` not being `1.0`."""
         return digest(self.model_dump(mode="json"))
