@@ -84,7 +84,7 @@ def _may_change(path: Spellings, place: Place) -> bool:
 
 def _is_protected(path: str) -> bool:
     names = [name.casefold().rstrip(". ") for name in path.split("/") if name]
-        return not PROTECTED.isdisjoint(names) or (".github", "hooks") in pairwise(names)
+    return not PROTECTED.isdisjoint(names) or (".github", "hooks") in pairwise(names)
 
 
 # ---- Readers --------------------------------------------------------------------------------------------------------
