@@ -56,6 +56,8 @@ class Reason(StrEnum):
     """A denial said that the run ends with it."""
     SESSION_NOT_FOUND = "session_not_found"
     SANDBOX = "sandbox"
+    INTERNAL = "internal"
+    """A fault of this library."""
     UNSUPPORTED = "unsupported"
     """The agent that answered cannot do, or does not confirm, what was planned; nothing was prompted."""
 
@@ -104,7 +106,7 @@ class Outcome(Model):
     agent: str
     status: Status
     reason: Reason | None = None
-    """None exactly if `status` is completed or cancelled."""
+    """None if `status` is completed; of a cancelled run, None or `denied`."""
     message: str = ""
     """The most specific words about a failure that are known."""
     text: str | None = None
@@ -115,6 +117,8 @@ class Outcome(Model):
     """As the agent reports it; never computed here."""
     session_id: str | None = None
     model: str | None = None
+    version: str | None = None
+    """What the agent says of its own version."""
     turns: int | None = None
     """Model requests of the main agent, as the agent counts them."""
     tool_calls: int = 0

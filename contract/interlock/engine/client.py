@@ -1,0 +1,210 @@
+"""The client: what holds for every run (the chain, who answers, the audit), so that no run is unguarded by accident.
+
+`run`, `stream` and `plan` are its methods; the functions of the same names use a client without a chain.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import uuid4
+
+import anyio
+
+from interlock.approval import Answerer, Approver
+from interlock.engine.audit import Audit
+from interlock.engine.chain import Chain, assemble
+from interlock.engine.drive import Drive, Setting
+from interlock.engine.home import default_state
+from interlock.engine.judge import Judge
+from interlock.engine.plan import Plan, Prepared, prepare
+from interlock.engine.registry import find_adapter
+from interlock.engine.roots import start_root
+from interlock.engine.run import Run
+from interlock.hooks import HookSpec, Interceptor
+from interlock.outcome import Outcome
+from interlock.request import Request
+
+__all__ = ["Client", "plan", "run", "run_sync", "stream"]
+
+Path_ = str | os.PathLike[str]
+
+
+class Client:
+    """Drives agents; everything given here applies to every run that it starts.
+
+    `interceptors` and `hooks` (specs, or the path of a hooks file) make the chain; `approver` and `answerer` answer for
+    runs that nobody streams; `audit` is a JSONL file of every decision; `on_unguarded` says what becomes of a run whose
+    promise broke; `state` is the durable folder for sessions (default `$XDG_STATE_HOME/interlock`).
+    """
+
+    def __init__(
+        self,
+        *,
+        interceptors: Sequence[Interceptor] = (),
+        hooks: Path_ | Sequence[HookSpec] | None = None,
+        approver: Approver | None = None,
+        answerer: Answerer | None = None,
+        audit: Path_ | None = None,
+        on_unguarded: Literal["stop", "report"] = "stop",
+        state: Path_ | None = None,
+    ) -> None:
+        self._interceptors = tuple(interceptors)
+        self._hooks = hooks
+        self._approver = approver
+        self._answerer = answerer
+        self._audit_path = audit
+        self._audit: Audit | None = None
+        self._on_unguarded: Literal["stop", "report"] = on_unguarded
+        self._state = Path(state).absolute() if state is not None else default_state()
+        self._drives: set[Drive] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            for drive in tuple(self._drives):
+                await _leave(drive)
+        if self._audit is not None:
+            self._audit.close()
+            self._audit = None
+
+    def plan(self, request: Request, *, answered: bool = False) -> Plan:
+        """What `request` would run; starts nothing. `answered` says that somebody will answer approvals.
+
+        Raises `UnknownAgent`, `ConfigurationError`, `Unsupported` with every reason at once, or `NotInstalled`.
+        """
+        return self._prepare(request, answered=answered)[0].plan
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Run]:
+        """A run whose events are read and whose approvals are answered inside the block; leaving it early cancels.
+
+        Entering raises what `plan` raises before any process is started, and `StartFailed`.
+        """
+        return _Streamed(self, request, streamed=True)
+
+    async def run(self, request: Request, *, check: bool = True) -> Outcome:
+        """One run to its end; raises `RunFailed` unless it completed or `check` is off."""
+        async with _Streamed(self, request, streamed=False) as run:
+            return await run.outcome(check=check)
+
+    def _prepare(self, request: Request, *, answered: bool) -> tuple[Prepared, Chain]:
+        adapter = find_adapter(request.agent)
+        chain = assemble(
+            interceptors=self._interceptors,
+            hooks=self._hooks,
+            request=request,
+            workspace=str(Path(request.cwd).expanduser().resolve()),
+        )
+        needs = chain.needs(answered=answered or self._approver is not None)
+        run_id = f"run-{uuid4().hex}"
+        prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
+        return prepared, chain
+
+    def _drive(self, request: Request, *, streamed: bool) -> Drive:
+        prepared, chain = self._prepare(request, answered=streamed)
+        if self._audit_path is not None and self._audit is None:
+            self._audit = Audit(self._audit_path)
+        order = prepared.order
+        judge = Judge(
+            run_id=order.run_id,
+            agent=prepared.plan.agent,
+            permission=order.request.permission,
+            workspace=order.request.cwd,
+            add_dirs=order.request.add_dirs,
+            chain=chain,
+            describe=prepared.adapter.describe,
+            confined=prepared.plan.confined,
+        )
+        setting = Setting(
+            prepared=prepared,
+            judge=judge,
+            audit=self._audit,
+            streamed=streamed,
+            approver=self._approver,
+            answerer=self._answerer,
+            on_unguarded=self._on_unguarded,
+            withhold=order.needs.replace,
+            chain=chain.names,
+        )
+        return Drive(setting)
+
+    async def _start(self, request: Request, *, streamed: bool) -> Drive:
+        drive = self._drive(request, streamed=streamed)
+        self._drives.add(drive)
+
+        async def main() -> None:
+            try:
+                await drive.main()
+            finally:
+                self._drives.discard(drive)
+
+        start_root(main, f"interlock {drive.run_id}")
+        try:
+            await drive.started.wait()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _leave(drive)
+            raise
+        if drive.failure is not None:
+            raise drive.failure
+        return drive
+
+
+class _Streamed(AbstractAsyncContextManager[Run]):
+    """A run as a block: entered it is started, left it is over, from whichever task."""
+
+    def __init__(self, client: Client, request: Request, *, streamed: bool) -> None:
+        self._client = client
+        self._request = request
+        self._streamed = streamed
+        self._drive: Drive | None = None
+
+    async def __aenter__(self) -> Run:
+        self._drive = await self._client._start(self._request, streamed=self._streamed)  # noqa: SLF001  # its other half
+        return Run(self._drive)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drive is not None:
+            with anyio.CancelScope(shield=True):
+                await _leave(self._drive)
+
+
+async def _leave(drive: Drive) -> None:
+    """End the run if it has not ended, and wait until nothing of it is left."""
+    drive.leave()
+    await drive.finished.wait()
+
+
+def plan(request: Request, *, answered: bool = False) -> Plan:
+    """`Client().plan`: what the request would run; starts nothing."""
+    return Client().plan(request, answered=answered)
+
+
+def stream(request: Request) -> AbstractAsyncContextManager[Run]:
+    """`Client().stream`: a run whose events are read inside the block."""
+    return Client().stream(request)
+
+
+async def run(request: Request, *, check: bool = True) -> Outcome:
+    """`Client().run`: one run to its end."""
+    return await Client().run(request, check=check)
+
+
+def run_sync(request: Request, *, check: bool = True, **client: Any) -> Outcome:
+    """One run to its end, for scripts; further arguments are those of `Client`."""
+
+    async def main() -> Outcome:
+        async with Client(**client) as interlock:
+            return await interlock.run(request, check=check)
+
+    return anyio.run(main)

@@ -1,0 +1,459 @@
+"""The root task of a run: one prompt to one agent, from the start of its process until nothing of it is left.
+
+It performs what the codec asks for and feeds back what happens. Whatever comes first decides how the run ends: the
+agent's own terminal message, a bound, a caller, a broken promise, or the loss of the process; what comes later changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+
+import anyio
+
+from interlock.actions import (
+    Action,
+    Ask,
+    CloseInput,
+    Consult,
+    Emit,
+    Ending,
+    Key,
+    Ready,
+    Reply,
+    RunDone,
+    Send,
+    Stage,
+    Stop,
+    Suspicion,
+    Verdict,
+    Wake,
+    Withdraw,
+)
+from interlock.approval import Answer, Answerer, Approver
+from interlock.capabilities import Unmet
+from interlock.engine.audit import Audit
+from interlock.engine.consults import Consults
+from interlock.engine.home import Home
+from interlock.engine.judge import Judge
+from interlock.engine.ledger import Finding, Ledger
+from interlock.engine.mailbox import Mailbox
+from interlock.engine.people import People
+from interlock.engine.plan import Prepared
+from interlock.engine.process import spawn
+from interlock.engine.report import Report
+from interlock.engine.stopwatch import Stopwatch
+from interlock.engine.supervisor import Supervisor
+from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
+from interlock.events import (
+    BaseEvent,
+    Notice,
+    RateLimited,
+    Retrying,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+    ToolOutput,
+    ToolRequested,
+    Unguarded,
+    stamp,
+)
+from interlock.hooks import AuditRecord
+from interlock.outcome import Outcome, Reason, Status
+
+__all__ = ["Drive", "Setting"]
+
+NO_PROGRESS = (Retrying, Notice, RateLimited, RunStarted)
+"""Events that do not count against the idle deadline."""
+TICK = 0.05
+EXIT_GRACE = 5.0
+"""Seconds that an agent has to exit by itself after its terminal message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds one run."""
+
+    prepared: Prepared
+    judge: Judge
+    audit: Audit | None
+    streamed: bool
+    approver: Approver | None
+    answerer: Answerer | None
+    on_unguarded: Literal["stop", "report"]
+    withhold: bool
+    """The chain may replace outputs, so pieces of them are not shown."""
+    chain: tuple[str, ...]
+
+
+class Drive:
+    """The root task of one run."""
+
+    def __init__(self, setting: Setting) -> None:
+        prepared = setting.prepared
+        self.setting = setting
+        self.run_id = prepared.order.run_id
+        self.mailbox = Mailbox()
+        self.started = anyio.Event()
+        self.finished = anyio.Event()
+        self.failure: InterlockError | None = None
+        self.unmet: tuple[Unmet, ...] = ()
+        self.report = Report(self.run_id, prepared.plan.agent, prepared.plan.warnings, prepared.order.request.labels)
+        self.people = People(
+            publish=self.publish,
+            clock=time.time,
+            wait=prepared.order.request.limits.approval,
+            streamed=setting.streamed,
+            approver=setting.approver,
+            answerer=setting.answerer,
+        )
+        self._codec = prepared.transport.codec(prepared.order)
+        self._ledger = Ledger(complete=prepared.plan.capabilities.sees_before == "all")
+        self._settled = anyio.Event()
+        self._reported = anyio.Event()
+        self._ready = False
+        self._seq = 0
+        self._batch: list[BaseEvent] = []
+        self._progressed = False
+        self._consults: Consults
+        self._supervisor: Supervisor
+        self._group: anyio.abc.TaskGroup
+        self._stopwatch: Stopwatch
+        self._last_progress = 0.0
+
+    # ---- the root task ---------------------------------------------------------------------------------------------
+
+    async def main(self) -> None:
+        """Run from start to end; never raises."""
+        home: Home | None = None
+        try:
+            home = await self._begin()
+            await self._drive()
+        except InterlockError as error:
+            self.failure = error
+        except BaseException as error:
+            self.failure = self.failure or StartFailed(self.setting.prepared.plan.binary, f"internal error: {error!r}")
+            raise
+        finally:
+            if home is not None:
+                self._conclude(home)
+            self.mailbox.close()
+            self.started.set()
+            self.finished.set()
+
+    async def _begin(self) -> Home:
+        prepared = self.setting.prepared
+        home = Home.make(self.run_id, prepared.state, prepared.launch)
+        env = {name: home.fill(value) for name, value in prepared.env.items()}
+        argv = [home.fill(argument.text) for argument in prepared.launch.argv]
+        try:
+            process = await spawn(argv, cwd=prepared.order.request.cwd, env=env)
+        except OSError as error:
+            home.remove()
+            raise StartFailed(argv[0], str(error)) from error
+        self._supervisor = Supervisor(process, self._on_bytes, self._on_end)
+        self._stopwatch = Stopwatch()
+        self._consults = Consults(
+            run_id=self.run_id,
+            agent=prepared.plan.agent,
+            desk=self,
+            judge=self.setting.judge,
+            ledger=self._ledger,
+            people=self.people,
+            stopwatch=self._stopwatch,
+            describe=prepared.adapter.describe,
+        )
+        return home
+
+    async def _drive(self) -> None:
+        plan, order = self.setting.prepared.plan, self.setting.prepared.order
+        self.publish(
+            RunStarted(
+                transport=plan.transport,
+                binary=plan.binary,
+                backstop=plan.backstop,
+                confined=plan.confined,
+                cwd=order.request.cwd,
+                chain=self.setting.chain,
+            )
+        )
+        try:
+            async with anyio.create_task_group() as self._group:
+                self._supervisor.start(self._group)
+                self._group.start_soon(self._watch_limits)
+                self._group.start_soon(self._watch_loss)
+                self.started.set()
+                try:
+                    self.perform(self._codec.start())
+                    self.perform(self._codec.prompt(order.request.prompt))
+                    await self._settled.wait()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._wind_down()
+                self._group.cancel_scope.cancel()
+        finally:
+            self._supervisor.close()
+
+    async def _wind_down(self) -> None:
+        """Answer everything open with no, and bring the process down."""
+        self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+        await self._consults.settle()
+        steps = self.setting.prepared.launch.ladder
+        if self._reported.is_set():
+            self._supervisor.close_input()
+            with anyio.move_on_after(EXIT_GRACE):
+                await self._supervisor.exited.wait()
+            steps = tuple(step for step in steps if step.action == "signal")
+        await self._supervisor.descend(steps, self._interrupted)
+
+    def _interrupted(self) -> anyio.Event | None:
+        """Ask for the end of the turn; what to wait for, or None where there is no turn to end."""
+        if not self._ready or self._reported.is_set():
+            return None
+        self.perform(self._codec.interrupt())
+        return self._reported
+
+    def _conclude(self, home: Home) -> None:
+        """Say how it ended: the last words, the calls that never ended, the outcome."""
+        exit_ = self._supervisor.exit
+        code, signal = (None, None) if exit_ is None else (exit_.code, exit_.signal)
+        files = home.harvest(self.setting.prepared.launch.harvest)
+        self.perform(self._codec.exited(code, signal, files))
+        for key, entry in self._ledger.open_calls():
+            denied = entry.decision == "deny"
+            self.publish(
+                ToolFinished(
+                    agent_id=key.agent_id,
+                    tool_call_id=key.call,
+                    tool_name=entry.tool_name,
+                    tool_kind=entry.tool_kind,
+                    status="denied" if denied else "error",
+                    by=entry.by if denied else "",
+                    output=entry.reason if denied else "the run ended first",
+                )
+            )
+        self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
+        outcome = self.report.outcome(self._ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text())
+        self.publish(RunFinished(outcome=outcome))
+        self.report.final = outcome
+        home.remove()
+
+    def result(self) -> Outcome:
+        """The outcome of a run that is over; raises what kept it from starting."""
+        if self.report.final is None:
+            raise self.failure or RunEnded(self.run_id)
+        return self.report.final
+
+    # ---- what the agent says -----------------------------------------------------------------------------------------
+
+    async def _on_bytes(self, data: bytes) -> None:
+        self.perform(self._codec.received("stdout", data))
+        if self._progressed:
+            self._progressed = False
+            self._last_progress = self._stopwatch.elapsed()
+        if self.mailbox.full:
+            with self._stopwatch.paused():
+                await self.mailbox.room()
+
+    def _on_end(self) -> None:
+        self.perform(self._codec.eof("stdout"))
+
+    def perform(self, actions: Sequence[Action]) -> None:
+        """Do what the codec asks for, in order."""
+        for action in actions:
+            self._perform(action)
+        if self._batch:
+            batch, self._batch = self._batch, []
+            self.mailbox.put(batch)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Emit(events):
+                self._batch.extend(self._noted(event) for event in events if not self._withheld(event))
+            case Send(data):
+                self._supervisor.send(data)
+            case Consult():
+                self._start(self._consult, action)
+            case Ask():
+                self._start(self._ask, action)
+            case Withdraw(key, stage):
+                self._consults.withdraw(key, stage)
+            case Wake():
+                self._start(self._wake, action)
+            case Ready():
+                self._ready = True
+                self.report.ready(action)
+            case CloseInput():
+                self._supervisor.close_input()
+            case RunDone(ending):
+                self.report.heard(ending)
+                self._reported.set()
+                self.settle(ending)
+            case Stop(reason, message, unmet):
+                self.unmet = unmet
+                self.stop(reason, message)
+            case Suspicion(kind, message, key, tool_name):
+                self.found(Finding(kind, key or Key("", ""), tool_name or "", message))
+            case Reply(channel):
+                message = f"{self.setting.prepared.plan.agent} replied on {channel}, which this launch did not open"
+                self.stop(Reason.PROTOCOL, message)
+            case _:
+                assert_never(action)
+
+    def _start(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
+        """A task an approval, a task a hook call; after the end nothing is started any more."""
+        if not self._group.cancel_scope.cancel_called:
+            self._group.start_soon(task, action)
+
+    async def _consult(self, ask: Consult) -> None:
+        verdict = await self._consults.consult(ask)
+        if verdict is not None:
+            self._answer(ask.key, ask.stage, verdict)
+
+    async def _ask(self, ask: Ask) -> None:
+        answer = await self._consults.question(ask)
+        if answer is not None:
+            self._answer(ask.key, None, answer)
+
+    def _answer(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> None:
+        self.perform(self._codec.decided(key, stage, verdict))
+
+    async def _wake(self, wake: Wake) -> None:
+        await anyio.sleep(wake.after)
+        self.perform(self._codec.woke(wake.key))
+
+    # ---- the desk of those who answer the agent -----------------------------------------------------------------------
+
+    def publish(self, *events: BaseEvent) -> None:
+        """Publish events of our own, at once."""
+        self._batch.extend(self._noted(event) for event in events)
+        batch, self._batch = self._batch, []
+        self.mailbox.put(batch)
+
+    def record(self, records: tuple[AuditRecord, ...]) -> None:
+        """Write decisions to the audit file, if there is one."""
+        if self.setting.audit is not None:
+            for record in records:
+                self.setting.audit.write(record)
+
+    def found(self, finding: Finding) -> None:
+        """The promise broke: said at once, and the run is brought down unless it is only to be reported."""
+        self.publish(
+            Unguarded(
+                agent_id=finding.key.agent_id,
+                kind=finding.kind,
+                tool_call_id=finding.key.call or None,
+                tool_name=finding.tool_name or None,
+                message=finding.message,
+            )
+        )
+        if self.setting.on_unguarded == "stop":
+            self.stop(Reason.UNGUARDED, f"{finding.tool_name}: {finding.message}".strip(": "))
+
+    def stop(self, reason: Reason, message: str) -> None:
+        """Bring the run down as failed; a denial that ends the run leaves it cancelled."""
+        status = Status.CANCELLED if reason is Reason.DENIED else Status.FAILED
+        self.settle(Ending(status, reason, message))
+
+    def settle(self, ending: Ending) -> None:
+        """How the run ends; the first word counts."""
+        self.report.settle(ending)
+        self._settled.set()
+
+    def leave(self) -> None:
+        """The caller is gone: nobody reads any more, and a run that has not ended is cancelled."""
+        self.mailbox.discard()
+        self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+
+    def steer(self, text: str) -> None:
+        """A message into the running turn."""
+        self._refuse_if_over()
+        can = self.setting.prepared.plan.capabilities
+        if not can.steer:
+            unmet = Unmet(
+                field="send", value="...", reason=f"{can.agent} over {can.transport} takes no message mid-turn"
+            )
+            raise Unsupported(can.agent, (unmet,))
+        self.perform(self._codec.steer(text))
+
+    def interrupt(self) -> None:
+        """Ask the agent to end the turn."""
+        self._refuse_if_over()
+        self.perform(self._codec.interrupt())
+
+    def _refuse_if_over(self) -> None:
+        if self._settled.is_set():
+            raise RunEnded(self.run_id)
+
+    # ---- events ---------------------------------------------------------------------------------------------------
+
+    def _withheld(self, event: BaseEvent) -> bool:
+        return self.setting.withhold and isinstance(event, ToolOutput)
+
+    def _noted(self, event: BaseEvent) -> BaseEvent:
+        """The event as it is published: held against the ledger, and stamped."""
+        match event:
+            case ToolRequested():
+                self._ledger.requested(event)
+            case ToolFinished():
+                event = self._finished(event)
+            case _:
+                self.report.noted(event)
+        if not isinstance(event, NO_PROGRESS):
+            self._progressed = True
+        stamp(event, run_id=self.run_id, agent=self.report.agent, seq=self._seq, time=time.time(), turn=1)
+        self._seq += 1
+        return event
+
+    def _finished(self, event: ToolFinished) -> ToolFinished:
+        finding = self._ledger.finished(event)
+        if finding is not None:
+            self._start_soon_found(finding)
+        denied = self._ledger.denied_by(Key(event.agent_id, event.tool_call_id))
+        if denied is not None and event.status == "error":
+            return event.model_copy(update={"status": "denied", "by": denied.by})
+        return event
+
+    def _start_soon_found(self, finding: Finding) -> None:
+        """After the event that showed it, so that a reader sees the cause first."""
+
+        async def say(_: Finding) -> None:
+            self.found(finding)
+
+        if self._group.cancel_scope.cancel_called:
+            return
+        self._group.start_soon(say, finding)
+
+    # ---- bounds ---------------------------------------------------------------------------------------------------
+
+    async def _watch_limits(self) -> None:
+        """The deadlines that measure the agent; they stand still while somebody is asked."""
+        limits = self.setting.prepared.order.request.limits
+        while True:
+            now = self._stopwatch.elapsed()
+            bounds = [
+                (limits.total, now, Reason.DEADLINE, "the run took longer than its limit"),
+                (limits.idle, now - self._last_progress, Reason.STALLED, "no progress within the idle limit"),
+            ]
+            if not self._ready:
+                bounds.append(
+                    (limits.start_up, now, Reason.STALLED, "the agent was not ready within the start-up limit")
+                )
+            for limit, spent, reason, words in bounds:
+                if limit is not None and spent >= limit:
+                    self.settle(Ending(Status.TIMED_OUT, reason, f"{words} of {limit:g} s"))
+                    return
+            waits = [limit - spent for limit, spent, _, _ in bounds if limit is not None]
+            await anyio.sleep(max(TICK, min(waits, default=3600.0)))
+
+    async def _watch_loss(self) -> None:
+        """The process is gone without a terminal message: its codec says what that means."""
+        await self._supervisor.gone.wait()
+        if not self._settled.is_set():
+            exit_ = self._supervisor.exit
+            code, signal = (None, None) if exit_ is None else (exit_.code, exit_.signal)
+            self.perform(self._codec.exited(code, signal, {}))
+            self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))

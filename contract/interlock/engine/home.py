@@ -1,0 +1,84 @@
+"""The private folder of one run: made fresh before the start, gone after the end.
+
+An agent finds its configuration there and nowhere else, so nothing that an earlier run left behind, or that the person
+configured for themselves, takes part. Only the login and the sessions outlive a run, through links.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.adapter import Launch
+from interlock.errors import ConfigurationError
+
+__all__ = ["Home", "default_state", "fill"]
+
+
+def default_state() -> Path:
+    """The durable folder of this library: `$XDG_STATE_HOME/interlock`, else `~/.local/state/interlock`."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "interlock"
+
+
+def fill(text: str, home: str, state: str) -> str:
+    """Text with the placeholders of a `Launch` filled in."""
+    return text.replace("{home}", home).replace("{state}", state)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The private folder of a run and the durable folder beside it."""
+
+    folder: Path
+    state: Path
+
+    @classmethod
+    def make(cls, run_id: str, state: Path, launch: Launch) -> Home:
+        """Make the folder with the files and links of the launch; a leftover of that name is an error."""
+        home = cls(state / "runs" / run_id, state)
+        try:
+            home.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            home.folder.mkdir(mode=0o700)
+            for file in launch.files:
+                home._write(file.path, home.fill(file.content), 0o700 if file.executable else 0o600)
+            for link in launch.links:
+                home._link(link.path, Path(home.fill(link.target)), make=link.make == "folder")
+        except OSError as error:
+            home.remove()
+            raise ConfigurationError(str(state), f"the run's private folder cannot be made: {error}") from error
+        return home
+
+    def fill(self, text: str) -> str:
+        """Text with `{home}` and `{state}` filled in."""
+        return fill(text, str(self.folder), str(self.state))
+
+    def harvest(self, paths: tuple[str, ...], limit: int = 16 * 1024 * 1024) -> dict[str, bytes]:
+        """What the agent left in the named files; missing ones and links are left out, long ones cut."""
+        found: dict[str, bytes] = {}
+        for path in paths:
+            file = self.folder / path
+            if file.is_file() and not file.is_symlink():
+                with file.open("rb") as stream:
+                    found[path] = stream.read(limit)
+        return found
+
+    def remove(self) -> None:
+        """Remove the folder; what its links point to stays."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, path: str, content: str, mode: int) -> None:
+        target = self.folder / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:
+            stream.write(content)
+
+    def _link(self, path: str, target: Path, *, make: bool) -> None:
+        if make:
+            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if target.exists():
+            place = self.folder / path
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.symlink_to(target)

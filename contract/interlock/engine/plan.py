@@ -1,0 +1,255 @@
+"""Planning: all that can be known of a run before any process is started, and every reason against it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
+from interlock.capabilities import Capabilities, Needs, Unmet, check
+from interlock.engine.environment import child_environment, refused_variables
+from interlock.engine.host import BinaryFacts, survey
+from interlock.engine.workspace import programs_named_by
+from interlock.errors import NotInstalled, Unsupported
+from interlock.model import Model
+from interlock.permission import Backstop, Otherwise
+from interlock.request import Request
+
+__all__ = ["Plan", "PlanArgument", "Prepared", "prepare"]
+
+NO_DEADLINE = 30 * 86_400.0
+"""What stands for "never" where an agent wants a number of seconds."""
+HOOK_MARGIN = 60.0
+"""By how much the agent's own limit on a hook exceeds the sum of ours, so that ours always denies first."""
+
+
+class PlanArgument(Model):
+    """One element of argv and how it may be shown."""
+
+    text: str
+    sensitivity: Sensitivity = "public"
+
+
+class Plan(Model):
+    """What would run. Printed and as JSON it is redacted."""
+
+    agent: str
+    title: str
+    transport: str
+    why: str
+    """Why this transport."""
+    binary: str
+    argv: tuple[PlanArgument, ...]
+    env: tuple[str, ...]
+    """Names only."""
+    files: tuple[str, ...]
+    """What is written into the run's private folder, `{home}`."""
+    links: tuple[str, ...]
+    backstop: Backstop
+    confined: bool
+    posture: str
+    otherwise: str
+    chain: tuple[str, ...]
+    hook_timeout: float
+    """Seconds that the agent waits for our side about one call."""
+    capabilities: Capabilities
+    warnings: tuple[str, ...] = ()
+
+    def redacted_argv(self) -> tuple[str, ...]:
+        """The command line with every value that is not public replaced by a placeholder."""
+        return tuple(arg.text if arg.sensitivity == "public" else f"<{arg.sensitivity}>" for arg in self.argv)
+
+    def redacted(self) -> Plan:
+        """This plan without the values that may not be shown."""
+        shown = tuple(PlanArgument(text=text) for text in self.redacted_argv())
+        return self.model_copy(update={"argv": shown})
+
+    def to_json(self) -> str:
+        """The redacted plan as one line of JSON."""
+        return self.redacted().model_dump_json()
+
+    def describe(self) -> str:
+        """The redacted plan for people."""
+        can = self.capabilities
+        confined = "yes" if self.confined else "no: the agent runs as you and can reach what you can"
+        rows = [
+            ("agent", f"{self.title} over {self.transport} ({self.why})"),
+            ("binary", self.binary),
+            ("command", "\n".join(_wrapped(self.redacted_argv()))),
+            ("environment", " ".join(self.env)),
+            ("files", " ".join(self.files) or "none"),
+            ("links", "\n".join(self.links) or "none"),
+            ("permission", f"posture {self.posture}, otherwise {self.otherwise}"),
+            ("chain", " -> ".join(self.chain) or "nobody"),
+            ("backstop", self.backstop),
+            ("confined", confined),
+            ("sees", f"before: {can.sees_before} calls, after: {can.sees_after} calls; tested {can.versions}"),
+        ]
+        rows += [("hole", hole.what + (f" (closed: {hole.closed_by})" if hole.closed_by else "")) for hole in can.holes]
+        rows += [("warning", warning) for warning in self.warnings]
+        return "\n".join(f"{name:<12}{text.replace(chr(10), chr(10) + ' ' * 12)}" for name, text in rows)
+
+
+def _wrapped(argv: tuple[str, ...]) -> Iterator[str]:
+    line = ""
+    for arg in argv:
+        shown = arg if arg and not set(arg) & set(" \t\n\"'{}[]$*") else "'" + arg.replace("'", "'\\''") + "'"
+        if line and (len(line) + len(shown) > 100 or arg.startswith("-")):
+            yield line
+            line = shown
+        else:
+            line = f"{line} {shown}".strip()
+    yield line
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan and all that is needed to carry it out."""
+
+    plan: Plan
+    order: Order
+    launch: Launch
+    adapter: Adapter
+    transport: Transport
+    env: dict[str, str]
+    """The child's whole environment, placeholders not yet filled in."""
+    state: Path
+    binary: BinaryFacts
+
+
+def prepare(
+    request: Request, adapter: Adapter, needs: Needs, *, run_id: str, chain: tuple[str, ...], state: Path
+) -> Prepared:
+    """Plan one run; raises `Unsupported` with every reason, or `NotInstalled`."""
+    host = survey(adapter, request)
+    request = _absolute(request)
+    order = Order(
+        run_id=run_id,
+        request=request,
+        needs=needs,
+        host=host,
+        backstop=Backstop.NONE,
+        hook_timeout=_hook_timeout(request),
+        hooks=True,
+    )
+    transport, why, unmet = _choose(adapter, order)
+    unmet = (*_surroundings(request, state), *unmet)
+    if unmet:
+        raise Unsupported(adapter.name, unmet)
+    if not host.binary:
+        tried = (request.binary,) if request.binary is not None else adapter.programs
+        raise NotInstalled(adapter.name, tried, adapter.install_hint)
+    order = replace(order, backstop=_backstop(order, transport.capabilities))
+    launch = transport.launch(order)
+    env = child_environment(
+        host=host.environ,
+        request_env=request.env,
+        policy=request.env_policy,
+        key_variables=adapter.key_variables,
+        set_=launch.env,
+        drop=launch.drop_env,
+    )
+    plan = _plan(order, adapter, transport, launch, why=why, env=env, chain=chain)
+    return Prepared(plan, order, launch, adapter, transport, env, state, BinaryFacts.of(host.binary))
+
+
+def _absolute(request: Request) -> Request:
+    """The request with every path absolute and real, so that nothing depends on where this process stands."""
+    return request.model_copy(
+        update={
+            "cwd": str(Path(request.cwd).expanduser().resolve()),
+            "add_dirs": tuple(str(Path(path).expanduser().resolve()) for path in request.add_dirs),
+        },
+    )
+
+
+def _hook_timeout(request: Request) -> float:
+    limits = request.limits
+    return (limits.approval or NO_DEADLINE) + 2 * limits.chain + HOOK_MARGIN
+
+
+def _choose(adapter: Adapter, order: Order) -> tuple[Transport, str, tuple[Unmet, ...]]:
+    """The plainest transport that can do all that is asked; else the one that lacks the least, with what it lacks."""
+    wanted = order.request.transport
+    named = [transport for transport in adapter.transports if wanted in {"auto", transport.name}]
+    if not named:
+        names = tuple(f"transport={transport.name}" for transport in adapter.transports)
+        unknown = Unmet(field="transport", value=wanted, reason="there is no such transport", alternatives=names)
+        first = adapter.transports[0]
+        return first, "", (unknown, *_unmet(first, order))
+    lacks = [(transport, _unmet(transport, order)) for transport in named]
+    best, unmet = min(lacks, key=lambda pair: len(pair[1]))
+    why = "as asked" if wanted != "auto" else "the plainest that does all that is asked"
+    return best, why, unmet
+
+
+def _unmet(transport: Transport, order: Order) -> tuple[Unmet, ...]:
+    return (*check(order.request, order.needs, transport.capabilities), *transport.check(order))
+
+
+def _surroundings(request: Request, state: Path) -> Iterator[Unmet]:
+    for field, path in (("cwd", request.cwd), *(("add_dirs", path) for path in request.add_dirs)):
+        if not Path(path).is_dir():
+            yield Unmet(field=field, value=path, reason="there is no such directory")
+        elif state.resolve().is_relative_to(path):
+            reason = f"the folder where runs keep their guards ({state}) would lie inside it"
+            yield Unmet(
+                field=field, value=path, reason=reason, alternatives=("a narrower directory", "Client(state=...)")
+            )
+        elif not request.trust_workspace:
+            for finding in programs_named_by(path):
+                yield Unmet(
+                    field="trust_workspace",
+                    value="False",
+                    reason=f"the git configuration of {path} names a program that agents run unasked: {finding}",
+                    alternatives=("trust_workspace=True", "remove it"),
+                )
+    for name in refused_variables(request.env, ()):
+        yield Unmet(
+            field=f"env.{name}",
+            value="...",
+            reason="switches guards off or names programs",
+            alternatives=("leave it out",),
+        )
+
+
+def _backstop(order: Order, can: Capabilities) -> Backstop:
+    """The first that the transport offers and that fits: where the agent's own flow decides, a gate would not."""
+    permission = order.request.permission
+    if permission.backstop is not Backstop.ANY:
+        return permission.backstop
+    agent_decides = permission.otherwise is Otherwise.AGENT
+    return next(stop for stop in can.backstops if not (agent_decides and stop is Backstop.GATE))
+
+
+def _plan(
+    order: Order,
+    adapter: Adapter,
+    transport: Transport,
+    launch: Launch,
+    *,
+    why: str,
+    env: dict[str, str],
+    chain: tuple[str, ...],
+) -> Plan:
+    permission = order.request.permission
+    return Plan(
+        agent=adapter.name,
+        title=adapter.title,
+        transport=transport.name,
+        why=why,
+        binary=order.host.binary,
+        argv=tuple(PlanArgument(text=arg.text, sensitivity=arg.sensitivity) for arg in launch.argv),
+        env=tuple(sorted(env)),
+        files=tuple(file.path for file in launch.files),
+        links=tuple(f"{link.path} -> {link.target}" for link in launch.links),
+        backstop=order.backstop,
+        confined=launch.confined,
+        posture=permission.posture,
+        otherwise=permission.otherwise,
+        chain=chain,
+        hook_timeout=order.hook_timeout,
+        capabilities=transport.capabilities,
+        warnings=launch.warnings,
+    )

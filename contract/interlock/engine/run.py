@@ -1,0 +1,81 @@
+"""A run as its caller holds it: events to read, approvals to answer, and ways to end it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+from interlock.actions import Ending
+from interlock.approval import Answer, Approval, Approve, Deny, Question
+from interlock.engine.drive import Drive
+from interlock.engine.plan import Plan
+from interlock.errors import RunFailed, Unsupported
+from interlock.events import Event
+from interlock.outcome import Outcome, Status
+
+__all__ = ["Run"]
+
+
+class Run:
+    """A run in progress, or one that is over. Events are read by iterating; two iterators share them."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self.id: str = drive.run_id
+        self.plan: Plan = drive.setting.prepared.plan
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._drive.mailbox.take()
+        if event is None:
+            raise StopAsyncIteration
+        return cast("Event", event)
+
+    @property
+    def open_approvals(self) -> tuple[Approval, ...]:
+        """The approvals that wait, oldest first."""
+        return self._drive.people.approvals.open
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """The questions that wait, oldest first."""
+        return self._drive.people.questions.open
+
+    def respond(self, approval_id: str, decision: Approve | Deny) -> None:
+        """Answer an approval. Never waits for the agent; raises `NotOpen` for an id that is unknown or answered."""
+        self._drive.people.approvals.answer(approval_id, decision, "user")
+
+    def answer(self, question_id: str, answer: Answer) -> None:
+        """Answer a question; raises `NotOpen` for an id that is unknown or answered."""
+        self._drive.people.questions.answer(question_id, answer, "user")
+
+    async def send(self, text: str) -> None:
+        """A message into the running turn; raises `Unsupported` if the transport takes none, `RunEnded` afterwards."""
+        self._drive.steer(text)
+
+    async def interrupt(self) -> None:
+        """Ask the agent, by its own protocol, to end the turn; raises `RunEnded` once the run is over."""
+        self._drive.interrupt()
+
+    async def cancel(self) -> None:
+        """End the run and everything that it started; the outcome is `cancelled` unless it ended before."""
+        self._drive.settle(Ending(Status.CANCELLED, message="cancelled by the caller"))
+        await self._drive.finished.wait()
+
+    async def outcome(self, *, check: bool = False) -> Outcome:
+        """How the run ended, once it has; events that nobody reads meanwhile are dropped.
+
+        With `check`, raises `RunFailed` for all but a completed run, and `Unsupported` where the agent itself showed
+        that it cannot do what was planned.
+        """
+        if not self._drive.finished.is_set():
+            self._drive.mailbox.discard()
+            await self._drive.finished.wait()
+        outcome = self._drive.result()
+        if check and not outcome.ok:
+            if self._drive.unmet:
+                raise Unsupported(outcome.agent, self._drive.unmet)
+            raise RunFailed(outcome)
+        return outcome

@@ -1,0 +1,182 @@
+"""All I/O with one agent process: it reads, writes and signals, and brings it down.
+
+The way down is bounded and always complete: the rungs of the launch's ladder, each with its seconds, then KILL for
+every descendant. Exit is not the end of output and the end of output is not exit; each of the two ends in bounded time:
+
+- after the exit, stdout is read until it ends or has been silent for `SILENCE` seconds, since a grandchild may hold it;
+- after the end of stdout, the process has `LINGER` seconds to exit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import anyio
+from anyio.abc import TaskGroup
+
+from interlock.adapter import LadderStep
+from interlock.engine.process import Exit, GuardianLost, Process, StreamClosed
+
+__all__ = ["Supervisor", "Tail"]
+
+SILENCE = 0.25
+LINGER = 5.0
+TAIL = 16 * 1024
+CHUNK = 256 * 1024
+SIGNALS = {"INT": 2, "TERM": 15, "HUP": 1}
+
+
+class Tail:
+    """The last bytes of a stream, in bounded memory."""
+
+    __slots__ = ("_kept", "_limit")
+
+    def __init__(self, limit: int = TAIL) -> None:
+        self._kept = bytearray()
+        self._limit = limit
+
+    def add(self, data: bytes) -> None:
+        """Add what came."""
+        self._kept += data
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+
+    def text(self) -> str:
+        """What is kept, as text; bytes that are no UTF-8 are replaced."""
+        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+
+
+class Supervisor:
+    """One process under supervision. `gone` is set once it has exited and its output is read."""
+
+    def __init__(
+        self, process: Process, on_bytes: Callable[[bytes], Awaitable[None]], on_end: Callable[[], None]
+    ) -> None:
+        self._process = process
+        self._on_bytes = on_bytes
+        self._on_end = on_end
+        self._outgoing: deque[bytes | None] = deque()
+        self._written = anyio.Event()
+        self._reading = False
+        self._received = 0
+        self._reader = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self.exit: Exit | None = None
+        self.exited = anyio.Event()
+        self.gone = anyio.Event()
+        self.stderr = Tail()
+
+    def start(self, group: TaskGroup) -> None:
+        """Start reading, writing and watching in `group`."""
+        for task in (self._read, self._write, self._drain_stderr, self._watch, self._linger):
+            group.start_soon(task)
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes for the agent's stdin; what cannot be delivered any more is dropped."""
+        self._outgoing.append(data)
+        self._written.set()
+
+    def close_input(self) -> None:
+        """Close the agent's stdin once everything queued is written."""
+        self._outgoing.append(None)
+        self._written.set()
+
+    async def descend(self, steps: Sequence[LadderStep], interrupt: Callable[[], anyio.Event | None]) -> None:
+        """Bring the process down, rung by rung, and everything that it started with it."""
+        for step in steps:
+            if self.exited.is_set():
+                break
+            goal = self.exited
+            if step.action == "interrupt":
+                goal = interrupt() or self.exited
+                if goal is self.exited:
+                    continue
+            elif step.action == "close_input":
+                self.close_input()
+            else:
+                with suppress(GuardianLost):
+                    await self._process.signal(SIGNALS[step.signal])
+            with anyio.move_on_after(step.wait):
+                await _first(goal, self.exited)
+        await self._process.kill_tree()
+        with anyio.move_on_after(1.0):
+            await self.gone.wait()
+
+    def close(self) -> None:
+        """Give everything back, whatever state it is in."""
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            stream.close()
+        self._process.abandon()
+
+    async def _read(self) -> None:
+        stdout = self._process.stdout
+        with self._reader:
+            while True:
+                self._reading = True
+                data = await stdout.receive(CHUNK)
+                self._reading = False
+                if not data:
+                    break
+                self._received += len(data)
+                await self._on_bytes(data)
+        self._on_end()
+        self._ended.set()
+
+    async def _write(self) -> None:
+        stdin = self._process.stdin
+        while True:
+            while self._outgoing:
+                data = self._outgoing.popleft()
+                try:
+                    if data is None:
+                        stdin.send_eof()
+                        return
+                    await stdin.send(data)
+                except StreamClosed:
+                    return
+            self._written = anyio.Event()
+            if not self._outgoing:
+                await self._written.wait()
+
+    async def _drain_stderr(self) -> None:
+        while data := await self._process.stderr.receive(CHUNK):
+            self.stderr.add(data)
+
+    async def _watch(self) -> None:
+        with anyio.CancelScope(shield=True):  # the way down waits for it, and always ends it
+            try:
+                self.exit = await self._process.wait()
+            except GuardianLost:
+                await self._process.kill_tree()
+            self.exited.set()
+        while not self._ended.is_set():
+            seen = self._received
+            with anyio.move_on_after(SILENCE):
+                await self._ended.wait()
+            if self._reading and seen == self._received:
+                self._reader.cancel()
+        self.gone.set()
+
+    async def _linger(self) -> None:
+        await self._ended.wait()
+        with anyio.move_on_after(LINGER):
+            await self.exited.wait()
+        if not self.exited.is_set():
+            await self._process.kill_tree()
+
+
+async def _first(left: anyio.Event, right: anyio.Event) -> None:
+    """Wait until one of two events is set."""
+    if left is right:
+        await left.wait()
+        return
+    async with anyio.create_task_group() as group:
+
+        async def wait(event: anyio.Event) -> None:
+            await event.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(wait, left)
+        group.start_soon(wait, right)
