@@ -186,5 +186,5 @@ class Request(Model):
         return env
 
     def digest(self) -> str:
-        """`sha256:` and a hex digest that two requests share exactly if their JSON is the same, where `1` is not `1.0`."""
+        """`sha256:` and a hex digest that two requests share exactly if their JSON is the same, `1` not being `1.0`."""
         return digest(self.model_dump(mode="json"))
