@@ -39,7 +39,7 @@ from interlock.engine.audit import Audit
 from interlock.engine.consults import Consults
 from interlock.engine.home import Home
 from interlock.engine.judge import Judge
-from interlock.engine.ledger import Finding, Ledger
+from interlock.engine.ledger import Entry, Finding, Ledger
 from interlock.engine.mailbox import Mailbox
 from interlock.engine.people import People
 from interlock.engine.plan import Prepared
@@ -118,6 +118,8 @@ class Drive:
         self._seq = 0
         self._batch: list[BaseEvent] = []
         self._progressed = False
+        self._heard_exit = False
+        self._home: Home
         self._consults: Consults
         self._supervisor: Supervisor
         self._group: anyio.abc.TaskGroup
@@ -127,26 +129,25 @@ class Drive:
     # ---- the root task ---------------------------------------------------------------------------------------------
 
     async def main(self) -> None:
-        """Run from start to end; never raises."""
-        home: Home | None = None
+        """Run from start to end; raises nothing but the cancellation of its own task."""
         try:
-            home = await self._begin()
-            await self._drive()
+            await self._begin()
+            try:
+                await self._drive()
+            except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
+                self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
+            finally:
+                self._conclude()
         except InterlockError as error:
             self.failure = error
-        except BaseException as error:
-            self.failure = self.failure or StartFailed(self.setting.prepared.plan.binary, f"internal error: {error!r}")
-            raise
         finally:
-            if home is not None:
-                self._conclude(home)
             self.mailbox.close()
             self.started.set()
             self.finished.set()
 
-    async def _begin(self) -> Home:
+    async def _begin(self) -> None:
         prepared = self.setting.prepared
-        home = Home.make(self.run_id, prepared.state, prepared.launch)
+        home = self._home = Home.make(self.run_id, prepared.state, prepared.launch)
         env = {name: home.fill(value) for name, value in prepared.env.items()}
         argv = [home.fill(argument.text) for argument in prepared.launch.argv]
         try:
@@ -166,7 +167,6 @@ class Drive:
             stopwatch=self._stopwatch,
             describe=prepared.adapter.describe,
         )
-        return home
 
     async def _drive(self) -> None:
         plan, order = self.setting.prepared.plan, self.setting.prepared.order
@@ -216,30 +216,31 @@ class Drive:
         self.perform(self._codec.interrupt())
         return self._reported
 
-    def _conclude(self, home: Home) -> None:
+    def _conclude(self) -> None:
         """Say how it ended: the last words, the calls that never ended, the outcome."""
-        exit_ = self._supervisor.exit
-        code, signal = (None, None) if exit_ is None else (exit_.code, exit_.signal)
-        files = home.harvest(self.setting.prepared.launch.harvest)
-        self.perform(self._codec.exited(code, signal, files))
-        for key, entry in self._ledger.open_calls():
-            denied = entry.decision == "deny"
-            self.publish(
-                ToolFinished(
-                    agent_id=key.agent_id,
-                    tool_call_id=key.call,
-                    tool_name=entry.tool_name,
-                    tool_kind=entry.tool_kind,
-                    status="denied" if denied else "error",
-                    by=entry.by if denied else "",
-                    output=entry.reason if denied else "the run ended first",
-                )
-            )
-        self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
+        try:
+            self._hear_exit()
+        except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
+            self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
+        self.publish(*(_cut_short(key, entry) for key, entry in self._ledger.open_calls()))
+        code, signal = self._exit()
         outcome = self.report.outcome(self._ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text())
-        self.publish(RunFinished(outcome=outcome))
         self.report.final = outcome
-        home.remove()
+        self.publish(RunFinished(outcome=outcome))
+        self._home.remove()
+
+    def _exit(self) -> tuple[int | None, int | None]:
+        exit_ = self._supervisor.exit
+        return (None, None) if exit_ is None else (exit_.code, exit_.signal)
+
+    def _hear_exit(self) -> None:
+        """Once: what the loss of the process means, in the codec's words."""
+        if not self._heard_exit:
+            self._heard_exit = True
+            code, signal = self._exit()
+            files = self._home.harvest(self.setting.prepared.launch.harvest)
+            self.perform(self._codec.exited(code, signal, files))
+        self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
 
     def result(self) -> Outcome:
         """The outcome of a run that is over; raises what kept it from starting."""
@@ -365,7 +366,7 @@ class Drive:
 
     def leave(self) -> None:
         """The caller is gone: nobody reads any more, and a run that has not ended is cancelled."""
-        self.mailbox.discard()
+        self.mailbox.relax()
         self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
 
     def steer(self, text: str) -> None:
@@ -373,9 +374,8 @@ class Drive:
         self._refuse_if_over()
         can = self.setting.prepared.plan.capabilities
         if not can.steer:
-            unmet = Unmet(
-                field="send", value="...", reason=f"{can.agent} over {can.transport} takes no message mid-turn"
-            )
+            reason = f"{can.agent} over {can.transport} takes no message mid-turn"
+            unmet = Unmet(field="send", value="...", reason=reason)
             raise Unsupported(can.agent, (unmet,))
         self.perform(self._codec.steer(text))
 
@@ -453,7 +453,18 @@ class Drive:
         """The process is gone without a terminal message: its codec says what that means."""
         await self._supervisor.gone.wait()
         if not self._settled.is_set():
-            exit_ = self._supervisor.exit
-            code, signal = (None, None) if exit_ is None else (exit_.code, exit_.signal)
-            self.perform(self._codec.exited(code, signal, {}))
-            self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
+            self._hear_exit()
+
+
+def _cut_short(key: Key, entry: Entry) -> ToolFinished:
+    """The end of a call that the run's end cut short."""
+    denied = entry.decision == "deny"
+    return ToolFinished(
+        agent_id=key.agent_id,
+        tool_call_id=key.call,
+        tool_name=entry.tool_name,
+        tool_kind=entry.tool_kind,
+        status="denied" if denied else "error",
+        by=entry.by if denied else "",
+        output=entry.reason if denied else "the run ended first",
+    )

@@ -65,13 +65,13 @@ class Run:
         await self._drive.finished.wait()
 
     async def outcome(self, *, check: bool = False) -> Outcome:
-        """How the run ended, once it has; events that nobody reads meanwhile are dropped.
+        """How the run ended, once it has; it waits for no reader, so what nobody reads meanwhile may be dropped.
 
         With `check`, raises `RunFailed` for all but a completed run, and `Unsupported` where the agent itself showed
         that it cannot do what was planned.
         """
         if not self._drive.finished.is_set():
-            self._drive.mailbox.discard()
+            self._drive.mailbox.relax()
             await self._drive.finished.wait()
         outcome = self._drive.result()
         if check and not outcome.ok:
