@@ -40,35 +40,27 @@ from interlock.engine.consults import Consults
 from interlock.engine.home import Home
 from interlock.engine.judge import Judge
 from interlock.engine.ledger import Entry, Finding, Ledger
-from interlock.engine.mailbox import Mailbox
+from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
 from interlock.engine.plan import Prepared
 from interlock.engine.process import spawn
+from interlock.engine.publisher import Publisher
 from interlock.engine.report import Report
 from interlock.engine.stopwatch import Stopwatch
 from interlock.engine.supervisor import Supervisor
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
 from interlock.events import (
     BaseEvent,
-    Notice,
-    RateLimited,
-    Retrying,
     RunFinished,
     RunStarted,
     ToolFinished,
-    ToolOutput,
-    ToolRequested,
     Unguarded,
-    stamp,
 )
 from interlock.hooks import AuditRecord
 from interlock.outcome import Outcome, Reason, Status
 
 __all__ = ["Drive", "Setting"]
 
-NO_PROGRESS = (Retrying, Notice, RateLimited, RunStarted)
-"""Events that do not count against the idle deadline."""
-TICK = 0.05
 EXIT_GRACE = 5.0
 """Seconds that an agent has to exit by itself after its terminal message."""
 
@@ -96,7 +88,6 @@ class Drive:
         prepared = setting.prepared
         self.setting = setting
         self.run_id = prepared.order.run_id
-        self.mailbox = Mailbox()
         self.started = anyio.Event()
         self.finished = anyio.Event()
         self.failure: InterlockError | None = None
@@ -112,19 +103,19 @@ class Drive:
         )
         self._codec = prepared.transport.codec(prepared.order)
         self._ledger = Ledger(complete=prepared.plan.capabilities.sees_before == "all")
+        self._publisher = Publisher(
+            self.run_id, report=self.report, ledger=self._ledger, withhold=setting.withhold, found=self.found
+        )
+        self.mailbox = self._publisher.mailbox
         self._settled = anyio.Event()
         self._reported = anyio.Event()
-        self._ready = False
-        self._seq = 0
-        self._batch: list[BaseEvent] = []
-        self._progressed = False
         self._heard_exit = False
         self._home: Home
         self._consults: Consults
         self._supervisor: Supervisor
         self._group: anyio.abc.TaskGroup
         self._stopwatch: Stopwatch
-        self._last_progress = 0.0
+        self._deadlines: Deadlines
 
     # ---- the root task ---------------------------------------------------------------------------------------------
 
@@ -157,6 +148,7 @@ class Drive:
             raise StartFailed(argv[0], str(error)) from error
         self._supervisor = Supervisor(process, self._on_bytes, self._on_end)
         self._stopwatch = Stopwatch()
+        self._deadlines = Deadlines(prepared.order.request.limits, self._stopwatch)
         self._consults = Consults(
             run_id=self.run_id,
             agent=prepared.plan.agent,
@@ -183,7 +175,7 @@ class Drive:
         try:
             async with anyio.create_task_group() as self._group:
                 self._supervisor.start(self._group)
-                self._group.start_soon(self._watch_limits)
+                self._group.start_soon(self._deadlines.watch, self.settle)
                 self._group.start_soon(self._watch_loss)
                 self.started.set()
                 try:
@@ -211,7 +203,7 @@ class Drive:
 
     def _interrupted(self) -> anyio.Event | None:
         """Ask for the end of the turn; what to wait for, or None where there is no turn to end."""
-        if not self._ready or self._reported.is_set():
+        if not self._deadlines.ready or self._reported.is_set():
             return None
         self.perform(self._codec.interrupt())
         return self._reported
@@ -252,9 +244,9 @@ class Drive:
 
     async def _on_bytes(self, data: bytes) -> None:
         self.perform(self._codec.received("stdout", data))
-        if self._progressed:
-            self._progressed = False
-            self._last_progress = self._stopwatch.elapsed()
+        if self._publisher.progressed:
+            self._publisher.progressed = False
+            self._deadlines.progressed()
         if self.mailbox.full:
             with self._stopwatch.paused():
                 await self.mailbox.room()
@@ -266,14 +258,11 @@ class Drive:
         """Do what the codec asks for, in order."""
         for action in actions:
             self._perform(action)
-        if self._batch:
-            batch, self._batch = self._batch, []
-            self.mailbox.put(batch)
 
     def _perform(self, action: Action) -> None:
         match action:
             case Emit(events):
-                self._batch.extend(self._noted(event) for event in events if not self._withheld(event))
+                self._publisher.publish(events)
             case Send(data):
                 self._supervisor.send(data)
             case Consult():
@@ -285,7 +274,7 @@ class Drive:
             case Wake():
                 self._start(self._wake, action)
             case Ready():
-                self._ready = True
+                self._deadlines.ready = True
                 self.report.ready(action)
             case CloseInput():
                 self._supervisor.close_input()
@@ -326,13 +315,11 @@ class Drive:
         await anyio.sleep(wake.after)
         self.perform(self._codec.woke(wake.key))
 
-    # ---- the desk of those who answer the agent -----------------------------------------------------------------------
+    # ---- the desk of those who answer the agent --------------------------------------------------------------------
 
     def publish(self, *events: BaseEvent) -> None:
-        """Publish events of our own, at once."""
-        self._batch.extend(self._noted(event) for event in events)
-        batch, self._batch = self._batch, []
-        self.mailbox.put(batch)
+        """Publish events of our own."""
+        self._publisher.publish(events)
 
     def record(self, records: tuple[AuditRecord, ...]) -> None:
         """Write decisions to the audit file, if there is one."""
@@ -387,67 +374,6 @@ class Drive:
     def _refuse_if_over(self) -> None:
         if self._settled.is_set():
             raise RunEnded(self.run_id)
-
-    # ---- events ---------------------------------------------------------------------------------------------------
-
-    def _withheld(self, event: BaseEvent) -> bool:
-        return self.setting.withhold and isinstance(event, ToolOutput)
-
-    def _noted(self, event: BaseEvent) -> BaseEvent:
-        """The event as it is published: held against the ledger, and stamped."""
-        match event:
-            case ToolRequested():
-                self._ledger.requested(event)
-            case ToolFinished():
-                event = self._finished(event)
-            case _:
-                self.report.noted(event)
-        if not isinstance(event, NO_PROGRESS):
-            self._progressed = True
-        stamp(event, run_id=self.run_id, agent=self.report.agent, seq=self._seq, time=time.time(), turn=1)
-        self._seq += 1
-        return event
-
-    def _finished(self, event: ToolFinished) -> ToolFinished:
-        finding = self._ledger.finished(event)
-        if finding is not None:
-            self._start_soon_found(finding)
-        denied = self._ledger.denied_by(Key(event.agent_id, event.tool_call_id))
-        if denied is not None and event.status == "error":
-            return event.model_copy(update={"status": "denied", "by": denied.by})
-        return event
-
-    def _start_soon_found(self, finding: Finding) -> None:
-        """After the event that showed it, so that a reader sees the cause first."""
-
-        async def say(_: Finding) -> None:
-            self.found(finding)
-
-        if self._group.cancel_scope.cancel_called:
-            return
-        self._group.start_soon(say, finding)
-
-    # ---- bounds ---------------------------------------------------------------------------------------------------
-
-    async def _watch_limits(self) -> None:
-        """The deadlines that measure the agent; they stand still while somebody is asked."""
-        limits = self.setting.prepared.order.request.limits
-        while True:
-            now = self._stopwatch.elapsed()
-            bounds = [
-                (limits.total, now, Reason.DEADLINE, "the run took longer than its limit"),
-                (limits.idle, now - self._last_progress, Reason.STALLED, "no progress within the idle limit"),
-            ]
-            if not self._ready:
-                bounds.append(
-                    (limits.start_up, now, Reason.STALLED, "the agent was not ready within the start-up limit")
-                )
-            for limit, spent, reason, words in bounds:
-                if limit is not None and spent >= limit:
-                    self.settle(Ending(Status.TIMED_OUT, reason, f"{words} of {limit:g} s"))
-                    return
-            waits = [limit - spent for limit, spent, _, _ in bounds if limit is not None]
-            await anyio.sleep(max(TICK, min(waits, default=3600.0)))
 
     async def _watch_loss(self) -> None:
         """The process is gone without a terminal message: its codec says what that means."""
