@@ -18,7 +18,7 @@ from interlock.request import Request
 
 __all__ = ["Plan", "PlanArgument", "Prepared", "prepare"]
 
-NO_DEADLINE = 30 * 86_400.0
+NO_DEADLINE = 20 * 86_400.0
 """What stands for "never" where an agent wants a number of seconds."""
 HOOK_MARGIN = 60.0
 """By how much the agent's own limit on a hook exceeds the sum of ours, so that ours always denies first."""
