@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from pydantic import ConfigDict, Discriminator, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Discriminator, Field, StrictBool, TypeAdapter, model_validator
 
 from interlock.model import FrozenMap, JsonValue, Model
 from interlock.permission import Binding
@@ -74,21 +74,27 @@ class HookCall(Model):
         return self.model_dump_json(exclude=before).encode()
 
 
-class Allow(Model):
+class _FromOutside(Model):
+    """An answer that a program may have written for a later version: fields that are unknown here say nothing."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Allow(_FromOutside):
     """No objection. It grants only if the participant has the power `grant`."""
 
     decision: Literal["allow"] = "allow"
     reason: str = ""
 
 
-class DenyCall(Model):
+class DenyCall(_FromOutside):
     """The call does not run; after it ran, the reason stands in place of the output. The model reads `reason`."""
 
     decision: Literal["deny"] = "deny"
     reason: str
 
 
-class Modify(Model):
+class Modify(_FromOutside):
     """The call runs with another input; before the call only. `reason` goes to the audit, not to the model."""
 
     decision: Literal["modify"] = "modify"
@@ -96,12 +102,12 @@ class Modify(Model):
     reason: str = ""
 
 
-class Replace(Model):
+class Replace(_FromOutside):
     """The model sees another output; after the call only. `is_error` None keeps the tool's verdict."""
 
     decision: Literal["replace"] = "replace"
     output: JsonValue
-    is_error: bool | None = None
+    is_error: StrictBool | None = None
     reason: str = ""
 
 
