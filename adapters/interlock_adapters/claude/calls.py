@@ -1,0 +1,99 @@
+"""What the codec remembers of the calls of a run, within bounds, and which sub-agent makes them.
+
+The stream names a sub-agent by the call that started it (`parent_tool_use_id`), hooks by an id of its own; both become
+the latter.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
+
+from interlock.actions import Key
+from interlock.model import JsonValue
+from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
+from interlock_adapters.claude.tools import canonical_name, kind_of, subject_of
+
+__all__ = ["Bounded", "CallState", "Calls"]
+
+REMEMBERED = 4096
+"""Calls, sub-agents and request ids that are remembered; the oldest are forgotten first."""
+
+V = TypeVar("V")
+
+
+class Bounded(OrderedDict[str, V]):
+    """A table that forgets its oldest entry past `REMEMBERED`."""
+
+    def remember(self, key: str, value: V) -> V:
+        """Add an entry."""
+        self[key] = value
+        if len(self) > REMEMBERED:
+            self.popitem(last=False)
+        return value
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call, from its first mention to its result."""
+
+    key: Key
+    name: str
+    kind: ToolKind
+    announced: bool = False
+    consulted: bool = False
+    let_through: bool = False
+    """A verdict before the call was other than a refusal."""
+    denied_by: str | None = None
+    """`""` where we denied it, `agent` where the CLI did."""
+    changed_path: str | None = None
+    finished: bool = False
+
+
+class Calls:
+    """All calls of a run."""
+
+    def __init__(self) -> None:
+        self._calls: Bounded[CallState] = Bounded()
+        self._agents: Bounded[str] = Bounded()
+
+    def agent_of(self, parent: str | None, agent_id: str | None = None) -> str:
+        """The id of the sub-agent that a line is about."""
+        if agent_id is not None:
+            if parent is not None:
+                self.name_agent(parent, agent_id)
+            return agent_id
+        return MAIN_AGENT if parent is None else self._agents.get(parent, parent)
+
+    def name_agent(self, parent: str, agent_id: str) -> None:
+        """The sub-agent that the call `parent` started has this id."""
+        self._agents.remember(parent, agent_id)
+
+    def started_agent(self, call_id: str) -> str | None:
+        """The sub-agent that a call started."""
+        return self._agents.get(call_id)
+
+    def get(self, call_id: str) -> CallState | None:
+        """What is known of a call."""
+        return self._calls.get(call_id)
+
+    def open(self, call_id: str, name: str, agent_id: str) -> CallState:
+        """The state of a call, made at its first mention."""
+        known = self._calls.get(call_id)
+        if known is not None:
+            return known
+        state = CallState(Key(agent_id, call_id), canonical_name(name), kind_of(name))
+        return self._calls.remember(call_id, state)
+
+    def describe(self, state: CallState, native: JsonValue, cwd: str | None = None) -> ToolCall:
+        """The call in the shared vocabulary."""
+        return ToolCall(
+            tool_call_id=state.key.call,
+            tool_name=state.name,
+            input=native,
+            tool_kind=state.kind,
+            subject=subject_of(state.name, native),
+            agent_id=state.key.agent_id,
+            cwd=cwd,
+        )

@@ -1,0 +1,308 @@
+"""The sans-IO translator of one `claude` process: lines in, actions out, and verdicts back as answers.
+
+Each line is handled alone: a line that is no JSON object is noise, one that cannot be understood is `Raw` with a
+notice, and a request among them is refused, so nothing that the CLI writes can stop the translation or open a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
+
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Stop, Suspicion, Verdict
+from interlock.adapter import Order
+from interlock.approval import Answer
+from interlock.events import BaseEvent, Notice, Raw, UsageUpdated
+from interlock.framing.json_objects import NotJson, parse_object, readable
+from interlock.framing.lines import LineFramer, Oversized
+from interlock.model import JsonValue
+from interlock.outcome import Reason, Status
+from interlock.request import NewSession
+from interlock_adapters.claude import wire
+from interlock_adapters.claude.answers import FAULT, deny
+from interlock_adapters.claude.asks import WITHHOLDING, Asks
+from interlock_adapters.claude.calls import Calls
+from interlock_adapters.claude.handshake import Handshake
+from interlock_adapters.claude.login import chosen_login
+from interlock_adapters.claude.outcome import Intent, Memory, ending_of, usage_of
+from interlock_adapters.claude.stream import Stream
+from interlock_adapters.claude.wire import ApiRetry, ControlRequest, ControlResponse, InitLine, ResultLine
+
+__all__ = ["ClaudeCodec"]
+
+NOISE_KEPT = 4096
+"""Bytes of stdout that are kept of what was no message."""
+
+Object = dict[str, JsonValue]
+
+
+class ClaudeCodec:
+    """Speaks `stream-json` with one process that serves one prompt."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._login = chosen_login(order).source
+        self._framer = LineFramer()
+        self._calls = Calls()
+        self._intent = Intent()
+        self._memory = Memory(resumes=not isinstance(order.request.session, NewSession))
+        self._handshake = Handshake(order)
+        self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request)
+        self._stream = Stream(self._calls, self._memory)
+        self._prompt: str | None = None
+        self._prompted = False
+        self._began = False
+        self._done = False
+        self._understood = False
+        self._noise = b""
+        self._sent: set[str] = set()
+        self._interrupts = 0
+        self._handlers: Mapping[str, Callable[[Object], Iterator[Action]]] = {
+            "control_request": self._control_request,
+            "control_response": self._control_response,
+            "control_cancel_request": self._control_cancel,
+            "result": self._result,
+            "system": self._system,
+        }
+
+    # ---- What we say ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Sequence[Action]:
+        """The handshake."""
+        return tuple(self._handshake.start())
+
+    def prompt(self, prompt: str) -> Sequence[Action]:
+        """The prompt goes out once the agent is ready, and only once."""
+        if self._prompted or self._done:
+            return ()
+        self._prompt = prompt
+        return tuple(self._prompt_if_ready())
+
+    def steer(self, text: str) -> Sequence[Action]:
+        """Not offered: `Capabilities.steer` is False."""
+        del text
+        return ()
+
+    def interrupt(self) -> Sequence[Action]:
+        """Before the prompt there is nothing to interrupt, and the CLI would ignore it: the run just ends."""
+        if self._done:
+            return ()
+        self._intent.interrupted = True
+        if self._prompted:
+            return (self._interrupt_request(),)
+        self._prompt = None
+        return tuple(self._end(Ending(Status.CANCELLED)))
+
+    def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
+        """The answer to the CLI."""
+        return tuple(self._asks.decided(key, stage, verdict))
+
+    def woke(self, key: str) -> Sequence[Action]:
+        """The interrupt that withholds an output was not followed."""
+        if key != WITHHOLDING or self._done:
+            return ()
+        return (Stop(Reason.UNREPLACEABLE, "an output had to be withheld, and the agent did not stop when told to"),)
+
+    def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
+        """This transport has no endpoint."""
+        del body
+        return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+
+    def _interrupt_request(self) -> Send:
+        self._interrupts += 1
+        name = f"interrupt-{self._interrupts}"
+        self._sent.add(name)
+        return Send(wire.request(name, {"subtype": "interrupt"}))
+
+    def _prompt_if_ready(self) -> Iterator[Action]:
+        if self._prompt is None or not self._handshake.ready:
+            return
+        images: list[dict[str, object]] = [
+            {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
+            for image in self._order.request.images
+        ]
+        yield Send(wire.user_message(self._prompt, images))
+        self._prompted, self._prompt = True, None
+
+    # ---- What the CLI says ------------------------------------------------------------------------------------------
+
+    def received(self, channel: str, data: bytes) -> Sequence[Action]:
+        """Bytes of stdout, in pieces of any size."""
+        if channel != "stdout":
+            return ()
+        out: list[Action] = []
+        events: list[BaseEvent] = []
+        for line in self._framer.feed(data):
+            if isinstance(line, bytes) and line.startswith(wire.DELTA_MARK):
+                try:
+                    event = self._delta(line)
+                except (KeyError, TypeError, ValueError):
+                    pass  # the common path says what is wrong with it
+                else:
+                    if event is not None:
+                        events.append(event)
+                    continue
+            for action in self._line(line):
+                events = _gathered(out, events, action)
+        if events:
+            out.append(Emit(events))
+        return out
+
+    def eof(self, channel: str) -> Sequence[Action]:
+        """The unterminated rest is a line of its own."""
+        if channel != "stdout":
+            return ()
+        return tuple(action for line in self._framer.close() for action in self._line(line))
+
+    def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
+        """Without a result line the process crashed, unless we ended it."""
+        del files
+        if self._done:
+            return ()
+        return tuple(self._end(self._crashed(code, signal)))
+
+    def _delta(self, line: bytes) -> BaseEvent | None:
+        """The short way of the most frequent lines."""
+        text, parent = wire.delta(line)
+        if parent is not None and text is not None:
+            return text.model_copy(update={"agent_id": self._calls.agent_of(parent)})
+        return text
+
+    def _line(self, line: bytes | Oversized) -> Sequence[Action]:
+        if isinstance(line, Oversized):
+            text = f"a line of {line.length} bytes is over the limit and was dropped: {readable(line.head)}"
+            return (_notice("line_too_long", text),)
+        if not line.strip():
+            return ()
+        message = parse_object(line)
+        if isinstance(message, NotJson):
+            self._noise = (self._noise + line + b"\n")[-NOISE_KEPT:]
+            return (_notice("stdout_noise", message.text),)
+        self._understood = True
+        return self._handled(cast("Object", message))
+
+    def _handled(self, message: Object) -> Sequence[Action]:
+        kind = message.get("type")
+        handler = self._handlers.get(kind) if isinstance(kind, str) else None
+        try:
+            return list(handler(message) if handler else self._told(message))
+        except Exception as error:  # noqa: BLE001 -- one bad line must neither end the translation nor open a gate
+            notice = Notice(level="error", code="unreadable_line", message=f"{type(error).__name__}: {error}")
+            return (*self._refused(message), Emit([Raw(data=message), notice]))
+
+    def _refused(self, message: Object) -> Iterator[Action]:
+        """A request that broke our reader is answered with no; a result that did, ends the run."""
+        request_id, request = message.get("request_id"), message.get("request")
+        if message.get("type") == "control_request" and isinstance(request_id, str):
+            question = isinstance(request, dict) and request.get("subtype") == "can_use_tool"
+            yield Send(wire.success(request_id, deny(FAULT) if question else wire.hook_deny(FAULT)))
+        elif message.get("type") == "result":
+            yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the result line cannot be read"))
+
+    def _told(self, message: Object) -> Iterator[Action]:
+        events = list(self._stream.events(message))
+        if events:
+            yield Emit(events)
+
+    def _control_request(self, message: Object) -> Iterator[Action]:
+        yield from self._asks.asked(ControlRequest.model_validate(message))
+
+    def _control_cancel(self, message: Object) -> Iterator[Action]:
+        request_id = message.get("request_id")
+        if isinstance(request_id, str):
+            yield from self._asks.cancelled(request_id)
+
+    def _control_response(self, message: Object) -> Iterator[Action]:
+        reply = ControlResponse.model_validate(message).response
+        if reply.request_id in self._sent:
+            self._sent.discard(reply.request_id)
+        elif self._handshake.expects(reply.request_id):
+            yield from self._handshake.answered(reply)
+            yield from self._prompt_if_ready()
+        else:
+            yield Suspicion("unknown_answer", f"an answer came to {reply.request_id!r}, which was never asked")
+
+    def _system(self, message: Object) -> Iterator[Action]:
+        yield from self._told(message)
+        match message.get("subtype"):
+            case "init" if not self._began:
+                yield from self._init(InitLine.model_validate(message))
+            case "api_retry":
+                yield from self._retried(ApiRetry.model_validate(message))
+            case _:
+                return
+
+    def _init(self, init: InitLine) -> Iterator[Action]:
+        """An interrupt that came before the turn had begun is lost, so it is said again."""
+        self._began = True
+        self._memory.session_id, self._memory.model = init.session_id, init.model
+        yield from self._handshake.began(init)
+        if self._intent.interrupted and not self._done:
+            yield self._interrupt_request()
+
+    def _retried(self, retry: ApiRetry) -> Iterator[Action]:
+        """A wrong key does not become right: the CLI would try it for over a minute. A login may yet be renewed."""
+        patience = 1 if self._login == "environment" else 3
+        if retry.error != "authentication_failed" or retry.attempt < patience or self._done:
+            return
+        message = "the service does not accept the credentials"
+        yield from self._end(
+            Ending(
+                Status.FAILED,
+                Reason.AUTH,
+                message,
+                session_id=self._memory.session_id,
+                model=self._memory.model,
+                api_status=retry.error_status,
+            ),
+            self._interrupt_request(),
+        )
+
+    def _result(self, message: Object) -> Iterator[Action]:
+        if self._done:
+            return
+        result = ResultLine.model_validate(message)
+        ending = ending_of(result, self._intent, self._memory)
+        if result.usage is not None:
+            yield Emit([UsageUpdated(usage=usage_of(result.usage), cost_usd=result.total_cost_usd)])
+        yield from self._end(ending)
+
+    def _end(self, ending: Ending, *before_closing: Action) -> Iterator[Action]:
+        self._done = True
+        yield RunDone(ending)
+        yield from before_closing
+        yield CloseInput()
+
+    def _crashed(self, code: int | None, signal: int | None) -> Ending:
+        status, reason, message = self._why_gone(code, signal)
+        memory = self._memory
+        return Ending(status, reason, message, session_id=memory.session_id, model=memory.model)
+
+    def _why_gone(self, code: int | None, signal: int | None) -> tuple[Status, Reason | None, str]:
+        intent = self._intent
+        if intent.unreplaceable is not None:
+            return Status.FAILED, Reason.UNREPLACEABLE, f"stopped to withhold the output of {intent.unreplaceable}"
+        if intent.denied is not None:
+            return Status.FAILED, Reason.DENIED, intent.denied
+        if intent.interrupted:
+            return Status.CANCELLED, None, ""
+        how = f"exit {code}" if signal is None else f"signal {signal}"
+        if not self._understood and self._noise:
+            noise = self._noise.decode("utf-8", "replace").strip()
+            return Status.FAILED, Reason.PROTOCOL, f"no message came, only text ({how}): {noise}"
+        return Status.FAILED, Reason.CRASHED, f"the agent ended without a result ({how})"
+
+
+def _gathered(out: list[Action], events: list[BaseEvent], action: Action) -> list[BaseEvent]:
+    """Join events that follow each other into one `Emit`; gives the events that still wait."""
+    if isinstance(action, Emit):
+        events += action.events
+        return events
+    if events:
+        out.append(Emit(events))
+    out.append(action)
+    return []
+
+
+def _notice(code: str, message: str) -> Emit:
+    return Emit([Notice(level="warning", code=code, message=message)])

@@ -1,0 +1,142 @@
+"""The process of one run: argv, variables, links and the way down.
+
+Nothing of the user's or the project's configuration takes part (`--setting-sources=`, `--strict-mcp-config`, a
+private config home), but the login is linked in and sessions outlive the run. The prompt and the instructions never
+stand in argv. Options of Claude Code 2.1.197 to 2.1.332.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from interlock.adapter import Argument, LadderStep, Launch, LaunchLink, Order
+from interlock.capabilities import Unmet
+from interlock.model import JsonValue, canonical_json
+from interlock.permission import Backstop, Otherwise, Posture
+from interlock.request import Fork, NewSession, Resume
+from interlock_adapters.claude.environment import CONFIG_HOME, dropped_variables, set_variables
+from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, chosen_login
+
+__all__ = ["launch", "our_settings", "permission_mode", "unmet_session"]
+
+LADDER = (
+    LadderStep("interrupt", 2.0),
+    LadderStep("close_input", 1.0),
+    LadderStep("signal", 2.0, "INT"),
+    LadderStep("signal", 1.0, "TERM"),
+)
+"""SIGINT is the signal on which the CLI ends its shell commands; on SIGTERM 2.1.197 leaves them behind."""
+
+_FIXED = (
+    "-p",
+    "--verbose",
+    "--output-format=stream-json",
+    "--input-format=stream-json",
+    "--include-partial-messages",
+    "--permission-prompt-tool=stdio",
+    "--setting-sources=",
+    "--strict-mcp-config",
+)
+
+_ROUND_THE_HOOKS = ("CronCreate", "Monitor", "RemoteTrigger", "ScheduleWakeup", "Skill", "Workflow")
+"""Tools whose output, or whose later turns, the after-hook does not see: gone where outputs may be replaced."""
+
+
+def launch(order: Order) -> Launch:
+    """The process for this order; deterministic."""
+    login = chosen_login(order)
+    links = [LaunchLink(f"{CONFIG_HOME}/projects", "{state}/claude/projects", make="folder")]
+    if login.source == "file":
+        credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
+        links.append(LaunchLink(f"{CONFIG_HOME}/{CREDENTIALS_FILE}", credentials))
+    return Launch(
+        argv=tuple(_argv(order)),
+        env=set_variables(order),
+        secret_env=frozenset({*KEYS, SERVICE[1]}),
+        drop_env=dropped_variables(order),
+        links=tuple(links),
+        ladder=LADDER,
+        warnings=(f"credentials: {login.described}",),
+    )
+
+
+def our_settings(order: Order) -> dict[str, JsonValue]:
+    """The one source of settings that may be in force."""
+    permissions: dict[str, JsonValue] = {"disableAutoMode": "disable"}
+    if order.backstop is Backstop.GATE:
+        permissions["ask"] = ["*"]
+    return {"permissions": permissions}
+
+
+def permission_mode(order: Order) -> str:
+    """The agent's own mode: it matters only where the agent's own flow may decide."""
+    request = order.request.permission
+    edits = request.posture in {Posture.EDIT, Posture.FULL}
+    return "acceptEdits" if request.otherwise is Otherwise.AGENT and edits else "default"
+
+
+def disallowed_tools(order: Order) -> tuple[str, ...]:
+    """Tools that the model is not offered."""
+    questions = () if order.needs.answered else ("AskUserQuestion",)
+    return (*questions, *(_ROUND_THE_HOOKS if order.needs.replace else ()))
+
+
+def unmet_session(order: Order) -> Iterator[Unmet]:
+    """Session ids that the CLI would not take: it wants UUIDs, and a resumed id could else name a file."""
+    for field, value in _session_ids(order).items():
+        if value is not None and not _is_uuid(value):
+            yield Unmet(field=field, value=value, reason="is no UUID", alternatives=(str(uuid.UUID(int=0)),))
+
+
+def _session_ids(order: Order) -> Mapping[str, str | None]:
+    match order.request.session:
+        case NewSession(id=new):
+            return {"session.id": new}
+        case Resume(id=old):
+            return {"session.id": old}
+        case Fork(id=old, new_id=new):
+            return {"session.id": old, "session.new_id": new}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _argv(order: Order) -> Iterator[Argument]:
+    request = order.request
+    yield Argument(order.host.binary)
+    yield from map(Argument, _FIXED)
+    yield Argument(f"--permission-mode={permission_mode(order)}")
+    yield Argument(f"--settings={canonical_json(our_settings(order)).decode()}")
+    if disallowed := disallowed_tools(order):
+        yield Argument(f"--disallowedTools={','.join(disallowed)}")
+    yield from (Argument(f"--add-dir={folder}") for folder in request.add_dirs)
+    if request.model is not None:
+        yield Argument(f"--model={request.model}")
+    if request.effort is not None:
+        yield Argument(f"--effort={request.effort}")
+    if request.limits.max_turns is not None:
+        yield Argument(f"--max-turns={request.limits.max_turns}")
+    if request.limits.budget_usd is not None:
+        yield Argument(f"--max-budget-usd={Decimal(repr(request.limits.budget_usd)):f}")
+    yield from _session(order)
+    yield from (Argument(text, "unchecked") for text in request.extra_args)
+
+
+def _session(order: Order) -> Iterator[Argument]:
+    match order.request.session:
+        case NewSession(id=new):
+            if new is not None:
+                yield Argument(f"--session-id={new}", "session")
+        case Resume(id=old):
+            yield Argument(f"--resume={old}", "session")
+        case Fork(id=old, new_id=new):
+            yield Argument(f"--resume={old}", "session")
+            yield Argument("--fork-session")
+            if new is not None:
+                yield Argument(f"--session-id={new}", "session")
