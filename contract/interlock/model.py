@@ -72,7 +72,8 @@ def _plain(given: object) -> object:
 
 def canonical_json(value: object) -> bytes:
     """The one spelling of a JSON value that digests and comparisons use: keys sorted, no spaces, UTF-8."""
-    return to_json(_sorted(from_json(to_json(value, inf_nan_mode="constants"))), inf_nan_mode="constants")
+    plain = to_json(value, inf_nan_mode="constants", fallback=_unwrapped)
+    return to_json(_sorted(from_json(plain)), inf_nan_mode="constants")
 
 
 def digest(value: object) -> str:
@@ -83,6 +84,12 @@ def digest(value: object) -> str:
 def same_json(left: object, right: object) -> bool:
     """Whether two JSON values are the same, types included: `1`, `1.0`, `true` and `"1"` all differ."""
     return left is right or canonical_json(left) == canonical_json(right)
+
+
+def _unwrapped(value: object) -> object:
+    if isinstance(value, FrozenMap):
+        return _plain(cast("object", value))
+    raise TypeError(f"no JSON value: {type(value).__name__}")
 
 
 def _sorted(value: object) -> object:
