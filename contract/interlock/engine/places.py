@@ -78,6 +78,13 @@ class Place:
             return None
         return Spellings(written, resolved)
 
+    def real(self, path: str, cwd: str | None = None) -> str:
+        """The path absolute, `~` expanded and links followed; what cannot be read stays as it is."""
+        if self.spellings(path, cwd) is None:
+            return path
+        start = self.home + path[1:] if path.startswith("~") else path
+        return self.resolve(join(self.workspace, cwd or "", start))
+
     def is_inside(self, spellings: Spellings) -> bool:
         """Whether the path lies in the workspace or an added directory, whichever way it is read."""
         return all(any(inside(path, root) for root in self.roots) for path in spellings.resolved)
