@@ -2,7 +2,7 @@
 
     InterlockError
     +-- ContractError           the caller asked for something that cannot be
-    |   +-- Unsupported         .unmet: all that the chosen agent cannot do, raised before it is started
+    |   +-- Unsupported         .agent, .unmet: all that the agent cannot do, raised before it is started
     |   +-- UnknownAgent        .agent, .known
     |   +-- ConfigurationError  .source, .problem: a hooks file or another configuration cannot be used
     |   +-- NotOpen             .id, .why: an answer to an approval or question that is not (or no longer) open

@@ -53,7 +53,7 @@ class FrozenMap(Mapping[str, V]):
         return dict(self) == dict(other) if isinstance(other, Mapping) else NotImplemented  # pyright: ignore[reportUnknownArgumentType]
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._items.items()))
+        return hash(frozenset(self._items))  # the keys alone: a JSON value may hold lists
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
