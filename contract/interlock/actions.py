@@ -56,6 +56,7 @@ class Key(NamedTuple):
 SuspicionKind = Literal[
     "no_decision", "ran_after_deny", "other_input", "second_consult", "unknown_answer", "not_confirmed"
 ]
+"""How the promise broke."""
 
 Stage = Literal["before", "confirm", "after"]
 """`before` and `after` a call run the chain; `confirm` is the agent's own question about a call decided before."""
@@ -233,3 +234,4 @@ class Substitute:
 
 
 Verdict = Proceed | Defer | Refuse | Keep | Substitute
+"""The closed union of what the engine answers: before a call one of the first three, after it one of the last three."""

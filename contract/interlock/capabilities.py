@@ -18,6 +18,7 @@ from interlock.tools import ToolKind
 __all__ = ["EVERY_KIND", "Capabilities", "Hole", "Needs", "Unmet", "check"]
 
 EVERY_KIND = frozenset(ToolKind)
+"""All kinds of tools, for a transport that makes no difference between them."""
 Sight = Literal["all", "asked", "none"]
 
 

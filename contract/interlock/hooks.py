@@ -33,10 +33,13 @@ __all__ = [
 ]
 
 HookEvent = Literal["pre_tool_use", "post_tool_use"]
+"""When a participant is asked: before a call runs, or after it ran and before the model sees the output."""
 Power = Literal["deny", "modify", "replace", "grant"]
+"""What a participant may answer beside `allow`; `grant` makes its `allow` one that `Otherwise.CHAIN` asks for."""
 
 DEFAULT_POWERS: tuple[Power, ...] = ("deny", "modify", "replace")
 ALL_POWERS: tuple[Power, ...] = (*DEFAULT_POWERS, "grant")
+"""Every power; without `grant`, which must be given, they are the default."""
 
 
 class HookCall(Model):

@@ -59,6 +59,7 @@ class Fork(Model):
 
 
 Session = Annotated[NewSession | Resume | Fork, Discriminator("kind")]
+"""Which conversation a run belongs to; as JSON, `kind` tells which."""
 
 
 class Limits(Model):
@@ -104,6 +105,7 @@ class HttpServer(Model):
 
 
 McpServer = Annotated[StdioServer | HttpServer, Discriminator("type")]
+"""An MCP server for the agent; as JSON, `type` tells which."""
 
 
 class Image(Model):
