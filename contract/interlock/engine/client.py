@@ -27,7 +27,7 @@ from interlock.engine.roots import start_root
 from interlock.engine.run import Run
 from interlock.hooks import HookSpec, Interceptor
 from interlock.outcome import Outcome
-from interlock.request import Request
+from interlock.request import NewSession, Request
 
 __all__ = ["Client", "plan", "run", "run_sync", "stream"]
 
@@ -122,6 +122,8 @@ class Client:
             chain=chain,
             describe=prepared.adapter.describe,
             confined=prepared.plan.confined,
+            readers_void=not isinstance(order.request.session, NewSession),
+            audit=self._audit,
         )
         setting = Setting(
             prepared=prepared,

@@ -6,8 +6,9 @@ agent gets an answer, and where there is none it is a denial.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, assert_never
 from uuid import uuid4
 
@@ -33,7 +34,7 @@ from interlock.engine.people import People
 from interlock.engine.stopwatch import Stopwatch
 from interlock.events import BaseEvent, Notice, ToolDecided
 from interlock.hooks import AuditRecord
-from interlock.model import same_json
+from interlock.model import digest, same_json
 from interlock.outcome import Reason
 from interlock.tools import ToolCall
 
@@ -166,7 +167,7 @@ class Consults:
         if finding is not None:
             self.desk.found(finding)
             return Refuse(finding.message)
-        ruling = await self.judge.before(ask.call)
+        ruling = await self.judge.before(ask.call, leaves_sandbox=ask.leaves_sandbox)
         if ruling.result == "ask":
             ruling = await self._asked(ask, ruling)
         self._decide(ask, ruling)
@@ -225,28 +226,44 @@ class Consults:
     async def _asked(self, ask: Consult, ruling: Ruling) -> Ruling:
         """Ask a person about a call that nothing covers; an edited input passes deny rules and chain again."""
         resolution = await self._approval(ask, ruling)
+        ruling = replace(ruling, by=resolution.by, records=(*ruling.records, self._record(ruling.call, resolution)))
         match resolution.answer:
             case Deny() as no:
-                return Ruling(
-                    result="deny",
-                    by=resolution.by,
-                    reason=no.reason,
-                    call=ruling.call,
-                    records=ruling.records,
-                    allow_rule=ruling.allow_rule,
-                    interrupt=no.interrupt,
-                )
+                return replace(ruling, result="deny", reason=no.reason, interrupt=no.interrupt)
             case Approve() as yes:
-                if yes.remember is not None:
-                    self.judge.remember(yes.remember)
+                if yes.remember is not None and not self.judge.remember(yes.remember):
+                    message = f"the rule {yes.remember!r} cannot be understood and is not remembered"
+                    self.desk.publish(Notice(level="warning", code="rule_not_remembered", message=message))
                 call = ruling.call
                 edited = None if yes.updated_input is None else dict(yes.updated_input)
                 if edited is not None and not same_json(edited, call.input):
                     call = self.describe(call.model_copy(update={"input": edited}))
-                    return await self.judge.approved(call)
-                return Ruling(result="run", by=resolution.by, reason="approved", call=call, records=ruling.records)
+                    edited_ruling = await self.judge.approved(call)
+                    return replace(edited_ruling, records=(*ruling.records, *edited_ruling.records))
+                return replace(ruling, result="run", reason="approved")
             case _:
                 assert_never(resolution.answer)
+
+    def _record(self, call: ToolCall, resolution: Resolution[Approve | Deny]) -> AuditRecord:
+        """What a person, or the clock, said about a call."""
+        answer = resolution.answer
+        return AuditRecord(
+            run_id=self.run_id,
+            agent=self.agent,
+            agent_id=call.agent_id,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            event="pre_tool_use",
+            participant=resolution.by,
+            binding="approval",
+            decision="allow" if isinstance(answer, Approve) else "deny",
+            reason=answer.reason if isinstance(answer, Deny) else "",
+            input_digest=digest(call.input),
+            result_digest=None
+            if isinstance(answer, Deny) or answer.updated_input is None
+            else digest(answer.updated_input),
+            time=time.time(),
+        )
 
     async def _approval(self, ask: Consult, ruling: Ruling) -> Resolution[Approve | Deny]:
         if not self.people.present:
