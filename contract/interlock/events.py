@@ -6,7 +6,7 @@ A codec makes events; the engine alone stamps them (`stamp`) before anybody sees
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, TypeAdapter
 
@@ -327,7 +327,7 @@ Event = Annotated[
 """Every event there is; as JSON, `type` tells which."""
 
 
-def event_adapter() -> TypeAdapter[Any]:
+def event_adapter() -> TypeAdapter[Event]:
     """A validator of events that came as JSON."""
     return TypeAdapter(Event)
 
