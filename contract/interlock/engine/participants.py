@@ -13,10 +13,10 @@ from typing import Literal, cast, get_args
 
 from interlock.engine.rules import CHANGES, name_glob
 from interlock.errors import ConfigurationError
-from interlock.hooks import DEFAULT_POWERS, HookCall, HookEvent, Power
+from interlock.hooks import DEFAULT_POWERS, HookCall, HookEvent, HookSpec, Power
 from interlock.permission import Binding
 
-__all__ = ["BrokenAnswer", "Participant", "from_interceptor", "tool_matcher"]
+__all__ = ["BrokenAnswer", "Participant", "from_interceptor", "from_program", "tool_matcher"]
 
 AskOne = Callable[[HookCall], Awaitable[object]]
 Concerns = Callable[[HookCall], bool]
@@ -90,6 +90,19 @@ def from_interceptor(interceptor: object, default_deadline: float) -> Participan
         may=_powers(interceptor, source),
         deadline=float(deadline),
         concerns=tool_matcher(_words(interceptor, "tools", source)),
+    )
+
+
+def from_program(spec: HookSpec, ask: AskOne) -> Participant:
+    """A participant that is a program, asked by `ask`."""
+    return Participant(
+        name=spec.name,
+        binding="hook",
+        asks=dict.fromkeys(spec.events, ask),
+        may=frozenset(spec.may),
+        deadline=spec.timeout,
+        concerns=tool_matcher(spec.tools),
+        on_failure=spec.on_failure,
     )
 
 

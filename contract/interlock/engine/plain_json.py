@@ -42,7 +42,7 @@ def _copied_object(value: Mapping[object, object], depth: int) -> dict[str, Json
             raise ValueError("an object's key that is no text is no JSON")  # noqa: TRY004  # one error for all of it
         if not key.isascii():
             key.encode()
-        copy[key] = copied(entry, depth)
+        copy[key] = entry if type(entry) is str and entry.isascii() else copied(entry, depth)
     return copy
 
 

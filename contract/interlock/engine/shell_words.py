@@ -9,6 +9,7 @@ every deny rule does.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 __all__ = ["may_run_others", "program", "simple_words"]
 
@@ -34,10 +35,11 @@ _EXECUTE = frozenset({"-exec", "-execdir", "-ok", "-okdir", "--exec", "--exec-ba
 _FINDERS = frozenset({"find", "fd", "fdfind", "gfind"})
 
 
+@lru_cache(maxsize=16)
 def simple_words(command: str) -> tuple[str, ...] | None:
     """The words that any shell would make of `command`; None if it is more than one command of literal words."""
     text = command.strip(" \t")
-    if not text or len(text) > LONGEST or not all(char.isprintable() or char == "\t" for char in text):
+    if not text or len(text) > LONGEST or not text.replace("\t", "").isprintable():
         return None
     words: list[str] = []
     position = 0
