@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
 import anyio
 
@@ -33,6 +33,10 @@ STDERR_TAIL = 2048
 QUOTED = 200
 LINGER = 0.25
 """Seconds for the output to end after the program has; who still holds it then is killed."""
+
+
+class _Malformed(ValueError):
+    """A JSON object that is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,35 +197,31 @@ def _outcome(answer: dict[str, JsonValue]) -> HookOutcome:
             return Allow(reason=_reason(answer))
         case "deny":
             if "reason" not in answer:
-                _wrong("it answered deny without a `reason`")
+                raise _Malformed("it answered deny without a `reason`")
             return DenyCall(reason=_reason(answer))
         case "modify":
             if "input" not in answer:
-                _wrong("it answered modify without an `input`")
+                raise _Malformed("it answered modify without an `input`")
             return Modify(input=answer["input"], reason=_reason(answer))
         case "replace":
             return _replacement(answer)
         case None:
-            _wrong("it answered without a `decision`")
+            raise _Malformed("it answered without a `decision`")
         case other:
-            _wrong(f"it answered the unknown decision {str(other)[:100]!r}")
+            raise _Malformed(f"it answered the unknown decision {str(other)[:100]!r}")
 
 
 def _replacement(answer: dict[str, JsonValue]) -> Replace:
     if "output" not in answer:
-        _wrong("it answered replace without an `output`")
+        raise _Malformed("it answered replace without an `output`")
     is_error = answer.get("is_error")
     if is_error is not None and not isinstance(is_error, bool):
-        _wrong("it answered an `is_error` that is neither true nor false")
+        raise _Malformed("it answered an `is_error` that is neither true nor false")
     return Replace(output=answer["output"], is_error=is_error, reason=_reason(answer))
 
 
 def _reason(answer: dict[str, JsonValue]) -> str:
     reason = answer.get("reason", "")
     if not isinstance(reason, str):
-        _wrong("it answered a `reason` that is no text")
+        raise _Malformed("it answered a `reason` that is no text")
     return reason
-
-
-def _wrong(why: str) -> NoReturn:
-    raise ValueError(why)
