@@ -102,6 +102,7 @@ class Client:
             hooks=self._hooks,
             request=request,
             workspace=str(Path(request.cwd).expanduser().resolve()),
+            scratch=str(self._state / "hooks"),
         )
         needs = chain.needs(answered=answered or self._approver is not None)
         run_id = f"run-{uuid4().hex}"

@@ -142,6 +142,8 @@ def prepare(
         raise NotInstalled(adapter.name, tried, adapter.install_hint)
     order = replace(order, backstop=_backstop(order, transport.capabilities))
     launch = transport.launch(order)
+    if unmet := tuple(_variables(request, launch.drop_env)):
+        raise Unsupported(adapter.name, unmet)
     env = child_environment(
         host=host.environ,
         request_env=request.env,
@@ -205,13 +207,13 @@ def _surroundings(request: Request, state: Path) -> Iterator[Unmet]:
                     reason=f"the git configuration of {path} names a program that agents run unasked: {finding}",
                     alternatives=("trust_workspace=True", "remove it"),
                 )
-    for name in refused_variables(request.env, ()):
-        yield Unmet(
-            field=f"env.{name}",
-            value="...",
-            reason="switches guards off or names programs",
-            alternatives=("leave it out",),
-        )
+    yield from _variables(request, frozenset())
+
+
+def _variables(request: Request, drop: frozenset[str]) -> Iterator[Unmet]:
+    for name in refused_variables(request.env, drop):
+        reason = "never reaches an agent as it is: it switches a guard off, names programs, or marks a nested run"
+        yield Unmet(field=f"env.{name}", value="...", reason=reason, alternatives=("leave it out",))
 
 
 def _backstop(order: Order, can: Capabilities) -> Backstop:
