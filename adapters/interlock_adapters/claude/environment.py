@@ -61,9 +61,9 @@ def dropped_variables(order: Order) -> frozenset[str]:
 
 
 def unmet_variables(order: Order) -> Iterator[Unmet]:
-    """Variables that the request sets and that the child must not see."""
-    for name in sorted(order.request.env):
-        if _is_unwanted(name) or name in _ALWAYS:
+    """Variables that the request sets and that the child must not see, or must see otherwise."""
+    for name, value in sorted(order.request.env.items()):
+        if _is_unwanted(name) or _ALWAYS.get(name, value) != value:
             yield Unmet(
                 field="env",
                 value=name,
