@@ -63,6 +63,12 @@ def look(pid: int) -> Proc | None:
     return _stat(pid) if sys.platform == "linux" else processes().get(pid)
 
 
+def newest() -> Proc | None:
+    """The process that was started last, where the system tells (Linux); there is no faster look than this one."""
+    words = _content("/proc/loadavg").split()
+    return look(int(words[-1])) if words else None
+
+
 def _stat(pid: int) -> Proc | None:
     """Read /proc/<pid>/stat; a leader that ended while its threads run on shows as a zombie and is not dead."""
     text = _content(f"/proc/{pid}/stat")
@@ -201,13 +207,13 @@ def strike_all(prey: Iterable[Proc], number: int) -> list[Proc]:
             hit.append(proc)
         elif strike(proc, number):
             hit.append(proc)
-            if _strike_group(proc.group, number):
+            if strike_group(proc.group, number):
                 groups.add(proc.group)
     return hit
 
 
-def _strike_group(group: int, number: int) -> bool:
-    """Signal a group of which a member was verified just now; never our own."""
+def strike_group(group: int, number: int) -> bool:
+    """Signal a group of which a member was verified just now, or is a dead child that we have not collected."""
     if group in (0, 1, os.getpgrp()):
         return False
     try:

@@ -12,12 +12,25 @@ is the guardian's own child, and a child is seen, dead or alive, until it is col
 from __future__ import annotations
 
 import os
+import signal
 import time
 
-from interlock.engine.descent import Hunt, Proc, by_parent, descend, look, marks, processes
+from interlock.engine.descent import (
+    Hunt,
+    Proc,
+    by_parent,
+    descend,
+    look,
+    marks,
+    newest,
+    processes,
+    strike,
+    strike_group,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     class Sender(Protocol):
@@ -27,6 +40,8 @@ if TYPE_CHECKING:
             """Queue a message."""
 
 
+_COLLECT_AT_MOST = 1000
+_CHASE_STEPS, _CHASE_HEIGHT = 50, 3
 _BUSY_PAUSE, _STUBBORN_PAUSE = 0.01, 0.25
 
 
@@ -59,11 +74,12 @@ class Run:
         if not self.exited:
             self.sessions.add(self.pid)
 
-    def report(self, survivors: list[int]) -> None:
+    def report(self, *, cleared: bool, survivors: Sequence[int] = ()) -> None:
         """Tell whoever asked for the end of this run how it went."""
         killed = len(self.hunt.killed) if self.hunt else 0
+        answer = {"op": "answer", "cleared": cleared, "killed": killed, "survivors": list(survivors)}
         for seq in self.askers:
-            self.line.send({"op": "answer", "seq": seq, "killed": killed, "survivors": survivors})
+            self.line.send({**answer, "seq": seq})
         self.askers.clear()
 
 
@@ -90,19 +106,22 @@ class Household:
         self._agents[run.pid] = run
         self.childless = False
 
-    def collect(self) -> None:
-        """Reap every dead child, orphans included, and tell the hosts of their agents' ends."""
-        pid = -1
-        while pid:
+    def collect(self) -> bool:
+        """Reap dead children, orphans included, and tell the hosts of their agents' ends; True if there may be more."""
+        self.childless = False
+        for _ in range(_COLLECT_AT_MOST):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 self.childless = True
-                return
+                return False
+            if not pid:
+                return False
             run = self._agents.pop(pid, None)
             if run is not None:
                 run.exited = True
                 run.line.send({"op": "exited", "run": run.number, "status": os.waitstatus_to_exitcode(status)})
+        return True
 
     def survey(self) -> tuple[dict[Run, list[Proc]], set[Run]]:
         """Everybody by run, the uncollected dead included; and the runs that may have had more than that a moment ago.
@@ -182,10 +201,33 @@ class Household:
             self._clear(run)
             return False
         prey = [proc for proc in people if not proc.dead]
-        if time.monotonic() >= run.deadline:
-            run.report([proc.pid for proc in prey])
-        return run.hunt is not None and bool(prey) and run.hunt.press(prey)
+        for group in {proc.group for proc in people if proc.dead and proc.parent == self._me}:
+            strike_group(group, signal.SIGKILL)  # hits loops of forks, whose living are gone before they are looked at
+        late = time.monotonic() >= run.deadline
+        if late:
+            run.report(cleared=False, survivors=[proc.pid for proc in prey])
+        if not prey:
+            self._chase()
+        at_once = run.hunt is not None and run.hunt.press(prey) if prey else True
+        return at_once and not late
+
+    def _chase(self) -> None:
+        """Strike at the newest processes, where a look found only dead: somebody forks and ends faster than we look."""
+        for _ in range(_CHASE_STEPS):
+            proc = top = newest()
+            for _ in range(_CHASE_HEIGHT):
+                if top is None or top.parent == self._me:
+                    break
+                top = look(top.parent)
+            if proc is not None and top is not None and top.parent == self._me:
+                self._strike_if_doomed(proc, top)
+
+    def _strike_if_doomed(self, proc: Proc, top: Proc) -> None:
+        claimants = self._claimants(top, marks([top.pid]).get(top.pid))
+        for run in claimants[:1]:
+            if run.hunt and all(other.hunt for other in claimants) and strike(proc, signal.SIGKILL):
+                run.hunt.killed.add(proc.key)
 
     def _clear(self, run: Run) -> None:
         self.runs.remove(run)
-        run.report([])
+        run.report(cleared=True)

@@ -31,7 +31,8 @@ _SET_CHILD_SUBREAPER = 36
 _HOST_PAUSE = 0.5
 _WATCH_PAUSE, _WATCH_SHARE = 1.0, 50
 _FAREWELL = 5.0
-_FAULTS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP", "SIGKILL", "SIGSTOP")
+_RESETTABLE = [int(number) for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 
 
 class Guardian:
@@ -93,11 +94,10 @@ class Guardian:
             self._next_watch = now + max(_WATCH_PAUSE, _WATCH_SHARE * (time.monotonic() - now))
 
     def _sweep(self) -> None:
-        pause = None
         if self._home.busy or self._leave_by is not None:
             pause = self._home.sweep()
         else:
-            self._home.collect()
+            pause = 0.0 if self._home.collect() else None
         self._next_sweep = None if pause is None else time.monotonic() + pause
 
     def _watch_outboxes(self) -> None:
@@ -204,7 +204,7 @@ class Guardian:
     def _kill(self, run: Run | None, seq: int | None = None, within: float = _FAREWELL) -> Message | None:
         """Doom a run; the answer follows when nothing is left of it, or when `within` is over."""
         if run is None:
-            return {"killed": 0, "survivors": []}
+            return {"cleared": True, "killed": 0, "survivors": []}
         run.doom(within)
         if seq is not None:
             run.askers.append(seq)
@@ -226,7 +226,7 @@ def start(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, fds: list[int]
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds[:3])],
             setsid=True,
             setsigmask=(),
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            setsigdef=_RESETTABLE,
         )
     finally:
         os.chdir("/")
@@ -290,9 +290,9 @@ def _handle_of(host: int) -> int | None:
 def main() -> None:
     """Run as the guardian of the process whose pid is the last argument; the master connection is descriptor 0."""
     os.chdir("/")
-    kept = {getattr(signal, name) for name in _FAULTS}
-    for number in signal.valid_signals() - kept:
-        signal.signal(number, signal.SIG_IGN)
+    for number in _RESETTABLE:
+        if number not in _FAULTS:
+            signal.signal(number, signal.SIG_IGN)
     for name in os.listdir("/dev/fd"):  # noqa: PTH208 -- pathlib would double the start
         if int(name) > 2:
             _close(int(name))

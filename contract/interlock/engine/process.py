@@ -87,7 +87,7 @@ class Process:
         request: Message = {"op": "kill", "run": self._agent.number, "within": within}
         answer = await self._link.ask(request, within=within + _ANSWER_MARGIN)
         self.survivors = tuple(answer["survivors"])
-        self.cleared = not self.survivors
+        self.cleared = bool(answer["cleared"])
         if self.cleared:
             self._link.agents.pop(self._agent.number, None)
         return int(answer["killed"])
