@@ -1,4 +1,4 @@
-"""The parser of git's configuration syntax takes exactly what the real git takes."""
+"""Configuration is read as the real git reads it, and its keys that name programs are known."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.git_config import BadLine, Setting
+from interlock.engine.git_config import BadLine, Setting, names_program
 from interlock.engine.git_config import settings as parsed
 
 PIECES = st.sampled_from(
@@ -106,3 +106,66 @@ def test_a_bad_line_is_named_by_its_number() -> None:
 
 def test_the_longest_file_is_read_in_a_moment() -> None:
     assert len(list(parsed("[a]\n" + "b = c\n" * 170_000))) == 170_000
+
+
+NAMED = (
+    "init.templateDir=x",
+    "core.alternateRefsCommand=x",
+    "filter.x.smudge=x",
+    "filter.x.clean=git-lfs clean -- %f; x",
+    "merge.x.driver=x",
+    "mergetool.x.cmd=x",
+    "mergetool.x.path=x",
+    "gpg.ssh.defaultKeyCommand=x",
+    "browser.x.cmd=x",
+    "man.x.cmd=x",
+    "interactive.diffFilter=x",
+    "uploadpack.packObjectsHook=x",
+    "remote.x.vcs=x",
+    "remote.x.url=EXT::x",
+    "submodule.x.update=!x",
+    "trailer.x.cmd=x",
+    "hook.x.command=x",
+    "lfs.extension.x.clean=x",
+    "lfs.customtransfer.x.path=x",
+    "gc.recentObjectsHook=x",
+    "core.hooksPath=",
+    "protocol.ext.allow=user",
+)
+UNNAMED = (
+    "core.fsmonitor=true",
+    "core.fsmonitor=No",
+    "core.hooksPath=/dev/null",
+    "core.editor=",
+    "pager.log=false",
+    "color.pager=true",
+    "filter.lfs.clean=git-lfs clean -- %f",
+    "filter.lfs.smudge=git-lfs smudge --skip -- %f",
+    "filter.lfs.process=git-lfs filter-process",
+    "alias.st=status -sb",
+    "submodule.x.update=rebase",
+    "remote.origin.url=git@example.com:a/b.git",
+    "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*",
+    "branch.main.remote=origin",
+    "diff.submodule=log",
+    "protocol.ext.allow=never",
+    "user.name=diff --command",
+)
+
+
+def written_by_git(folder: Path, setting: str) -> Setting:
+    """The setting as it comes back from a file that the real git wrote."""
+    name, _, value = setting.partition("=")
+    subprocess.run(["git", "config", "--file", str(folder / "config"), name, value], check=True)
+    (setting_read,) = parsed((folder / "config").read_text(encoding="utf-8"))
+    return setting_read
+
+
+@pytest.mark.parametrize("setting", NAMED)
+def test_a_key_by_which_git_runs_a_program_names_one(tmp_path: Path, setting: str) -> None:
+    assert names_program(written_by_git(tmp_path, setting))
+
+
+@pytest.mark.parametrize("setting", UNNAMED)
+def test_a_key_by_which_git_runs_nothing_names_none(tmp_path: Path, setting: str) -> None:
+    assert not names_program(written_by_git(tmp_path, setting))

@@ -295,68 +295,6 @@ def test_what_git_runs_later_is_found_too(workspace: Workspace, text: str, comma
     assert found
 
 
-NAMED = (
-    "init.templateDir=x",
-    "core.alternateRefsCommand=x",
-    "filter.x.smudge=x",
-    "filter.x.clean=git-lfs clean -- %f; x",
-    "merge.x.driver=x",
-    "mergetool.x.cmd=x",
-    "mergetool.x.path=x",
-    "gpg.ssh.defaultKeyCommand=x",
-    "browser.x.cmd=x",
-    "man.x.cmd=x",
-    "interactive.diffFilter=x",
-    "uploadpack.packObjectsHook=x",
-    "remote.x.vcs=x",
-    "remote.x.url=EXT::x",
-    "submodule.x.update=!x",
-    "trailer.x.cmd=x",
-    "hook.x.command=x",
-    "lfs.extension.x.clean=x",
-    "lfs.customtransfer.x.path=x",
-    "gc.recentObjectsHook=x",
-    "core.hooksPath=",
-    "protocol.ext.allow=user",
-)
-UNNAMED = (
-    "core.fsmonitor=true",
-    "core.fsmonitor=No",
-    "core.hooksPath=/dev/null",
-    "core.editor=",
-    "pager.log=false",
-    "color.pager=true",
-    "filter.lfs.clean=git-lfs clean -- %f",
-    "filter.lfs.smudge=git-lfs smudge --skip -- %f",
-    "filter.lfs.process=git-lfs filter-process",
-    "alias.st=status -sb",
-    "submodule.x.update=rebase",
-    "remote.origin.url=git@example.com:a/b.git",
-    "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*",
-    "branch.main.remote=origin",
-    "diff.submodule=log",
-    "protocol.ext.allow=never",
-    "user.name=diff --command",
-)
-
-
-@pytest.mark.parametrize("setting", NAMED)
-def test_a_key_that_names_a_program_is_shown_with_file_and_value(workspace: Workspace, setting: str) -> None:
-    name, _, value = setting.partition("=")
-    subprocess.run(["git", "config", "--file", str(workspace.top / ".git/config"), name, value], check=True)
-    section, _, rest = name.partition(".")
-    subsection, _, key = rest.rpartition(".")
-    shown = ".".join(filter(None, (section.lower(), subsection, key.lower())))
-    assert programs_named_by(str(workspace.top)) == (f".git/config: {shown} = {value}",)
-
-
-@pytest.mark.parametrize("setting", UNNAMED)
-def test_a_key_that_names_no_program_is_not_a_finding(workspace: Workspace, setting: str) -> None:
-    name, _, value = setting.partition("=")
-    subprocess.run(["git", "config", "--file", str(workspace.top / ".git/config"), name, value], check=True)
-    assert programs_named_by(str(workspace.top)) == ()
-
-
 def test_the_hooks_of_commands_that_are_judged_are_no_findings(workspace: Workspace) -> None:
     for hook in ("pre-commit", "post-checkout", "pre-push"):
         workspace.program(workspace.top / ".git/hooks" / hook)

@@ -34,7 +34,7 @@ _SWITCHES = (
     *("COPILOT_ALLOW_ALL", "COPILOT_HOOK_ALLOW_LOCALHOST", "GEMINI_CLI_TRUST_WORKSPACE", "OPENCODE_PERMISSION"),
     *("CLAUDE_CODE_SIMPLE", "GOOSE_MODE", "AIDER_YES", "AIDER_YES_ALWAYS", "IS_SANDBOX"),
 )
-"""They turn asking, hooks or a refusal off (Claude Code 2.1.197, Copilot 1.0.102, gemini-cli 0.61, opencode 1.18.33)."""
+"""They turn asking, hooks or a refusal off (Claude Code 2.1.197, Copilot 1.0.102, gemini-cli 0.61, opencode 1.18)."""
 
 _MARKERS = (
     *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_PROJECT_DIR"),
