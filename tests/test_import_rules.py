@@ -21,7 +21,7 @@ PLANTED = [
         "contract/interlock/request.py", "import interlock.framing.lines", {"layers"}, id="pure-imports-framing"
     ),
     pytest.param(
-        "contract/interlock/framing/lines.py", "import interlock.engine", {"layers"}, id="framing-imports-engine"
+        "contract/interlock/framing/planted.py", "import interlock.engine", {"layers"}, id="framing-imports-engine"
     ),
     pytest.param("contract/interlock/novel.py", "import re", {"layers"}, id="module-without-a-layer"),
     pytest.param("contract/interlock/tools.py", "import time", {"pure"}, id="pure-tells-time"),
