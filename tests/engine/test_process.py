@@ -86,6 +86,16 @@ def alive(pid: int) -> bool:
     return proc is not None and not proc.dead
 
 
+def birth(pid: int) -> int:
+    proc = descent.look(pid)
+    assert proc is not None
+    return proc.start
+
+
+def open_descriptors() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
 @pytest.fixture
 async def running() -> AsyncGenerator[Process]:
     process = await start(["cat"])
@@ -387,6 +397,9 @@ async def test_an_orphan_that_either_run_can_own_ends_with_the_last_of_them() ->
         await end(process)
         assert alive(orphan)
         later = await start(["cat"])
+        while birth(later.pid) == birth(orphan):  # times are counted in hundredths of a second
+            await end(later)
+            later = await start(["cat"])
         await end(other)
         assert not alive(orphan)
         assert alive(later.pid)
@@ -453,12 +466,12 @@ async def test_a_stream_is_closed_under_its_reader(running: Process) -> None:
 
 async def test_a_hundred_programs_leave_nothing_open() -> None:
     await end(await start(["true"]))
-    before = sorted(Path("/proc/self/fd").iterdir())
+    before = open_descriptors()
     for _ in range(100):
         process = await start(["true"])
         await process.wait()
         await end(process)
-    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    assert open_descriptors() == before
     children = [proc for proc in descent.processes().values() if proc.parent in (os.getpid(), guardian._guardian.pid)]
     assert not [proc.pid for proc in children if proc.dead]
 
