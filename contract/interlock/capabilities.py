@@ -190,7 +190,7 @@ def _unreplaceable(can: Capabilities) -> Iterator[Unmet]:
 def _features(request: Request, can: Capabilities) -> Iterator[Unmet]:
     limits, session = request.limits, request.session
     asked: tuple[tuple[str, object, bool, bool, str], ...] = (
-        ("session", _new_id(request), _new_id(request) is not None, can.new_session_id, "cannot take a session id"),
+        ("session.id", _new_id(request), _new_id(request) is not None, can.new_session_id, "cannot take a session id"),
         ("session", "resume", isinstance(session, Resume), can.resume, "cannot resume a session"),
         ("session", "fork", isinstance(session, Fork), can.fork, "cannot fork a session"),
         ("images", len(request.images), bool(request.images), can.images, "takes no images"),

@@ -109,7 +109,7 @@ ROWS: list[tuple[dict[str, Any], Needs, dict[str, Any], str, str]] = [
         "limits.unreplaceable=refuse",
         "failed calls of: read",
     ),
-    ({"session": {"kind": "new", "id": "x"}}, Needs(), {"new_session_id": False}, "session=x", "session id"),
+    ({"session": {"kind": "new", "id": "x"}}, Needs(), {"new_session_id": False}, "session.id=x", "session id"),
     (
         {"session": {"kind": "fork", "id": "x", "new_id": "y"}},
         Needs(),
@@ -192,7 +192,7 @@ def test_everything_that_is_unmet_is_named_at_once() -> None:
         ("hooks", "replace"),
         ("limits.unreplaceable", "refuse"),
         ("limits.unreplaceable", "refuse"),
-        ("session", "y"),
+        ("session.id", "y"),
         ("session", "fork"),
         ("images", "1"),
         ("output_schema", "..."),
