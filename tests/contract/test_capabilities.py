@@ -114,7 +114,7 @@ ROWS: list[tuple[dict[str, Any], Needs, dict[str, Any], str, str]] = [
         {"session": {"kind": "fork", "id": "x", "new_id": "y"}},
         Needs(),
         {"new_session_id": False},
-        "session=y",
+        "session.id=y",
         "session id",
     ),
     ({"session": {"kind": "resume", "id": "x"}}, Needs(), {"resume": False}, "session=resume", "cannot resume"),
