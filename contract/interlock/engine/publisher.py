@@ -16,6 +16,8 @@ from interlock.events import (
     Raw,
     Retrying,
     RunStarted,
+    TextDelta,
+    ThinkingDelta,
     ToolFinished,
     ToolOutput,
     ToolRequested,
@@ -24,8 +26,10 @@ from interlock.events import (
 
 __all__ = ["Publisher"]
 
-NO_PROGRESS = (Retrying, Notice, RateLimited, Raw, RunStarted)
+NO_PROGRESS = frozenset({Retrying, Notice, RateLimited, Raw, RunStarted})
 """Events that do not count against the idle deadline."""
+DELTAS = frozenset({TextDelta, ThinkingDelta})
+"""The most frequent events by far; nothing but the reader wants them."""
 
 
 class Publisher:
@@ -53,26 +57,32 @@ class Publisher:
     def publish(self, events: Sequence[BaseEvent]) -> None:
         """Publish events, in order. A finding about one of them is said after all of them."""
         findings: list[Finding] = []
-        batch = [self._noted(event, findings) for event in events if not self._withheld(event)]
+        batch: list[BaseEvent] = []
+        now = time.time()
+        for event in events:
+            kind = type(event)
+            if kind not in DELTAS:
+                if kind is ToolOutput and self._withhold:
+                    continue
+                event = self._noted(event, findings)  # noqa: PLW2901  # as it is published
+            stamp(event, run_id=self._run_id, agent=self._report.agent, seq=self._seq, time=now, turn=1)
+            self._seq += 1
+            self.progressed = self.progressed or kind not in NO_PROGRESS
+            batch.append(event)
         if batch:
             self.mailbox.put(batch)
         for finding in findings:
             self._found(finding)
 
-    def _withheld(self, event: BaseEvent) -> bool:
-        """Pieces of an output are not shown where the chain may replace the whole."""
-        return self._withhold and isinstance(event, ToolOutput)
-
     def _noted(self, event: BaseEvent, findings: list[Finding]) -> BaseEvent:
-        if isinstance(event, ToolRequested):
-            self._ledger.requested(event)
-        elif isinstance(event, ToolFinished):
-            event = self._finished(event, findings)
-        elif isinstance(event, NO_PROGRESS):
-            self._report.noted(event)
-        self.progressed = self.progressed or not isinstance(event, NO_PROGRESS)
-        stamp(event, run_id=self._run_id, agent=self._report.agent, seq=self._seq, time=time.time(), turn=1)
-        self._seq += 1
+        """The event as the ledger and the report see it."""
+        match event:
+            case ToolRequested():
+                self._ledger.requested(event)
+            case ToolFinished():
+                return self._finished(event, findings)
+            case _:
+                self._report.noted(event)
         return event
 
     def _finished(self, event: ToolFinished, findings: list[Finding]) -> ToolFinished:
