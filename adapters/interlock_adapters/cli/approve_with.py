@@ -1,0 +1,178 @@
+"""`--approve-with PROGRAM`: each approval as JSON on the program's stdin, its decision as JSON on its stdout, exit 0.
+
+The program is resolved once, may not lie where the agent works, and must still be the same file at each approval. It
+gets our environment, since it acts for the person, and `/` as its directory. Anything but exactly one decision is a
+denial that names the trouble. The approval's deadline is the engine's: past it, or when the approval is withdrawn, the
+program is killed with all that it started.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from pydantic import ValidationError
+
+from interlock.approval import Approval, Approve, Deny, decision_adapter
+from interlock.engine.places import inside
+from interlock.engine.process import Exit, GuardianLost, Process, Stream, StreamClosed, spawn
+from interlock.engine.programs import Program, resolve_program
+from interlock.errors import ConfigurationError
+from interlock.framing.json_objects import NotJson, parse_object
+from interlock_adapters.cli.options import UsageProblem
+from interlock_adapters.cli.output import print_line, safe_line
+
+__all__ = ["ProgramApprover"]
+
+OPTION = "--approve-with"
+LONGEST_DECISION = 8 * 1024 * 1024
+STDERR_TAIL = 2048
+LINGER = 0.25
+"""Seconds for the output to end after the program has."""
+
+
+class _NoDecision(Exception):
+    """The program gave no decision that counts; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramApprover:
+    """An `Approver` that asks a program."""
+
+    program: Program
+
+    @classmethod
+    def of(cls, command_line: str, workspace: Sequence[str]) -> ProgramApprover:
+        """The program of a command line; `workspace` lists the directories in which no file of it may lie.
+
+        The line is split as a shell would, and no shell runs it. Raises `UsageProblem`.
+        """
+        try:
+            words = shlex.split(command_line)
+        except ValueError as error:
+            raise UsageProblem(f"{OPTION} {command_line!r}: {error}; quote it as for a shell") from None
+        if not words:
+            raise UsageProblem(f"{OPTION} {command_line!r}: it names no program; leave it out, or name one")
+        found = shutil.which(words[0])
+        if found is None:
+            raise UsageProblem(
+                f"{OPTION} {command_line!r}: {words[0]!r} is no program that can be started; give its path"
+            )
+        command = [str(Path(found).absolute()), *words[1:]]
+        try:
+            program = resolve_program(command, source=OPTION, folder=str(Path.cwd()), outside=(), in_workspace=True)
+        except ConfigurationError as error:
+            raise UsageProblem(f"{OPTION} {command_line!r}: {error.problem}") from None
+        _refuse_inside(program, workspace)
+        return cls(program)
+
+    async def __call__(self, approval: Approval, /) -> Approve | Deny:
+        """Ask the program; never raises but for cancellation."""
+        said = _Said()
+        try:
+            return _decision(await self._ask(approval.to_json().encode(), said), said)
+        except _NoDecision as error:
+            for line in bytes(said.stderr).decode(errors="replace").splitlines()[-5:]:
+                print_line(safe_line(f"{OPTION}: {line}"), 2)
+            return Deny(reason=f"the program that approves could not answer: {error}")
+
+    async def _ask(self, question: bytes, said: _Said) -> Exit | None:
+        change = self.program.change()
+        if change is not None:
+            raise _NoDecision(f"it is not the program of the start: {change}")
+        try:
+            process = await spawn(self.program.argv, cwd="/", env={**os.environ, "PYTHONSAFEPATH": "1"})
+        except (OSError, ValueError, GuardianLost) as error:
+            raise _NoDecision(f"it could not be started: {error}") from error
+        try:
+            return await _converse(process, question, said)
+        finally:
+            await process.kill_tree()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                stream.close()
+
+
+def _refuse_inside(program: Program, workspace: Sequence[str]) -> None:
+    roots = {os.path.realpath(root) for root in workspace}
+    for file in program.files:
+        if any(inside(path, root) for path in (file.path, file.real) for root in roots):
+            raise UsageProblem(
+                f"{OPTION} {file.path!r}: it lies where the agent works, which could change it; move it elsewhere"
+            )
+
+
+class _Said:
+    """What the program said, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.answer = bytearray()
+        self.stderr = bytearray()
+
+    def hear(self, data: bytes) -> None:
+        """Keep output, up to a byte more than may be."""
+        self.answer += data[: LONGEST_DECISION + 1 - len(self.answer)]
+
+    def hear_stderr(self, data: bytes) -> None:
+        """Keep the end of it."""
+        self.stderr += data
+        del self.stderr[:-STDERR_TAIL]
+
+
+async def _converse(process: Process, question: bytes, said: _Said) -> Exit | None:
+    """Write, read and wait at once; how the program ended, None where that cannot be known."""
+    ended: Exit | None = None
+    silent = anyio.Event()
+
+    async def write() -> None:
+        with suppress(StreamClosed):
+            await process.stdin.send(question)
+        process.stdin.send_eof()
+
+    async def listen(stream: Stream) -> None:
+        while data := await stream.receive():
+            (said.hear if stream is process.stdout else said.hear_stderr)(data)
+        if stream is process.stdout:
+            silent.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write)
+        group.start_soon(listen, process.stdout)
+        group.start_soon(listen, process.stderr)
+        with suppress(GuardianLost):
+            ended = await process.wait()
+        with anyio.move_on_after(LINGER):
+            await silent.wait()
+        group.cancel_scope.cancel()
+    return ended
+
+
+def _decision(ended: Exit | None, said: _Said) -> Approve | Deny:
+    if ended is None:
+        raise _NoDecision("nothing is known of how it ended")
+    if ended.signal is not None:
+        raise _NoDecision(f"it was ended by signal {ended.signal}")
+    if ended.code != 0:
+        raise _NoDecision(f"it exited with code {ended.code}")
+    if len(said.answer) > LONGEST_DECISION:
+        raise _NoDecision(f"it printed more than {LONGEST_DECISION} bytes")
+    if not said.answer.strip():
+        raise _NoDecision("it printed nothing")
+    found = parse_object(bytes(said.answer))
+    if isinstance(found, NotJson):
+        raise _NoDecision("it printed something other than exactly one JSON object")
+    try:
+        return decision_adapter().validate_python(found)
+    except ValidationError as error:
+        raise _NoDecision(f"what it printed is no decision: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    detail = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, detail["loc"]))
+    return f"{place}: {detail['msg']}" if place else detail["msg"]

@@ -1,0 +1,54 @@
+"""`interlock plan`: what a run would start. Nothing is started, not even to look at a version."""
+
+from __future__ import annotations
+
+from interlock.engine.client import Client
+from interlock.errors import InterlockError
+from interlock.permission import Otherwise
+from interlock.request import Request
+from interlock_adapters.cli.approve_with import ProgramApprover
+from interlock_adapters.cli.options import Options, UsageProblem, at_terminal, read_prompt, request_of
+from interlock_adapters.cli.output import print_line, safe_text
+from interlock_adapters.cli.problems import COMPLETED, code_of, explain
+
+__all__ = ["client_of", "complain", "is_answered", "plan"]
+
+NO_PROMPT = "(the prompt)"
+"""Stands for the prompt of a plan that was given none; a plan shows no prompt anyway."""
+
+
+def plan(options: Options) -> int:
+    """Print the plan, or every reason against it."""
+    request: Request | None = None
+    try:
+        request = request_of(options, _prompt(options))
+        planned = client_of(options, request).plan(request, answered=is_answered(options))
+    except (UsageProblem, InterlockError) as error:
+        return complain(error, options, request)
+    print_line(planned.to_json() if options.json else safe_text(planned.describe()))
+    return COMPLETED
+
+
+def _prompt(options: Options) -> str:
+    return NO_PROMPT if options.prompt is None else read_prompt(options)
+
+
+def client_of(options: Options, request: Request) -> Client:
+    """The client that the options describe; raises `UsageProblem`."""
+    approver: ProgramApprover | None = None
+    if options.approve_with is not None:
+        approver = ProgramApprover.of(options.approve_with, (request.cwd, *request.add_dirs))
+    return Client(hooks=options.hooks, approver=approver, audit=options.audit)
+
+
+def is_answered(options: Options) -> bool:
+    """Whether somebody is there to answer approvals."""
+    return options.approve_with is not None or at_terminal()
+
+
+def complain(error: UsageProblem | InterlockError, options: Options, request: Request | None) -> int:
+    """Print every reason on stderr; returns the exit code."""
+    asks = request is not None and request.permission.otherwise is Otherwise.ASK
+    for line in explain(error, unanswered=asks and not is_answered(options)):
+        print_line(line, descriptor=2)
+    return code_of(error)
