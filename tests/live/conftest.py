@@ -1,10 +1,43 @@
-"""The real CLIs: where one is not installed its tests are skipped, or fail where the environment requires it."""
+"""The real CLIs, and runs of them through the engine; a missing CLI skips its tests, or fails them where one is required.
 
+`live` is a workspace, a home and a state folder of their own, and `play`, which runs the CLI against a script.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+from interlock import (
+    Allow,
+    Answer,
+    Approval,
+    Approve,
+    Client,
+    Deny,
+    HookCall,
+    HookOutcome,
+    Interceptor,
+    Outcome,
+    Question,
+    Request,
+)
+from interlock.events import ApprovalRequested, QuestionAsked, ToolDecided, Unguarded
 
 from interlock_fixtures.clis import CliMissing, Which, clis_required, require_cli
+from interlock_fixtures.scripted_model import ModelRequest, ScriptedModel, ToolShown
+
+LIMIT = 60.0
+SERVICE = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CODE_MAX_RETRIES", "NO_PROXY", "no_proxy")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Real processes take their time: most of these tests run on one event loop, and a few name both."""
+    return "asyncio"
 
 
 @pytest.fixture(params=["oldest", "newest"])
@@ -27,3 +60,152 @@ def installed(name: str, which: Which) -> Path:
         if clis_required():
             raise
         pytest.skip(str(missing))
+
+
+class Policy:
+    """A participant made of two functions; without `after` no output can be replaced."""
+
+    def __init__(
+        self,
+        before: Callable[[HookCall], HookOutcome] | None = None,
+        after: Callable[[HookCall], HookOutcome] | None = None,
+        *,
+        name: str = "policy",
+        may: tuple[str, ...] = ("deny", "modify", "replace"),
+        deadline: float = 5.0,
+    ) -> None:
+        self.name = name
+        self.may = may
+        self.deadline = deadline
+        self.events = ("pre_tool_use", "post_tool_use") if after else ("pre_tool_use",)
+        self.calls: list[HookCall] = []
+        self._before = before
+        self._after = after
+
+    async def before(self, call: HookCall) -> HookOutcome:
+        self.calls.append(call)
+        return self._before(call) if self._before else Allow()
+
+    async def after(self, call: HookCall) -> HookOutcome:
+        self.calls.append(call)
+        return self._after(call) if self._after else Allow()
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run that is over, and all that the model was sent."""
+
+    outcome: Outcome
+    events: list[Any]
+    requests: tuple[ModelRequest, ...]
+    shown: list[ToolShown]
+
+    def of(self, kind: type) -> list[Any]:
+        """All events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def result(self, call_id: str) -> ToolShown:
+        """What the model was shown of a call."""
+        return next(shown for shown in self.shown if shown.tool_use_id == call_id)
+
+    def decisions(self) -> dict[str, str]:
+        """What was decided about each call before it ran."""
+        found = [event for event in self.of(ToolDecided) if event.event == "pre_tool_use"]
+        return {event.tool_call_id: f"{event.decision} by {event.by}" for event in found}
+
+    def unguarded(self) -> list[tuple[str, str | None, str]]:
+        """Every broken promise."""
+        return [(event.kind, event.tool_name, event.message) for event in self.of(Unguarded)]
+
+    def knows(self, secret: bytes) -> bool:
+        """Whether the secret was in anything that the model was sent."""
+        return any(secret in request.raw for request in self.requests)
+
+
+@dataclass
+class Live:
+    """One real CLI with a workspace, a home and a state folder of its own."""
+
+    cli: Path
+    which: Which
+    folder: Path
+    workspace: Path = field(init=False)
+    home: Path = field(init=False)
+    state: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workspace, self.home, self.state = (self.folder / name for name in ("workspace", "home", "state"))
+        for made in (self.workspace, self.home):
+            made.mkdir()
+
+    def service(self, model: ScriptedModel) -> dict[str, str]:
+        """What leads the CLI to the scripted model."""
+        return {name: value for name, value in model.environment("claude").items() if name in SERVICE}
+
+    def request(self, model: ScriptedModel, prompt: str = "go", **fields: object) -> Request:
+        """A request in the workspace, to the scripted model."""
+        given: dict[str, object] = {"agent": "claude", "prompt": prompt, "cwd": str(self.workspace), "login": "env"}
+        given |= {"binary": str(self.cli), "env": self.service(model)}
+        return Request.model_validate(given | fields)
+
+    async def play(
+        self,
+        script: Sequence[object],
+        *chain: Interceptor,
+        respond: Callable[[Approval], Approve | Deny] | None = None,
+        answer: Callable[[Question], Answer] | None = None,
+        client: Mapping[str, Any] | None = None,
+        **fields: object,
+    ) -> Played:
+        """Run the CLI through the engine against a script, to its end."""
+        with ScriptedModel(script) as model, anyio.fail_after(LIMIT):
+            events: list[object] = []
+            async with (
+                Client(interceptors=chain, state=self.state, **(client or {})) as interlock,
+                interlock.stream(self.request(model, **fields)) as run,
+            ):
+                async for event in run:
+                    events.append(event)
+                    match event:
+                        case ApprovalRequested() if respond:
+                            run.respond(event.approval.id, respond(event.approval))
+                        case QuestionAsked() if answer:
+                            run.answer(event.question.id, answer(event.question))
+                        case _:
+                            pass
+                outcome = await run.outcome()
+            return Played(outcome, events, model.requests, model.shown)
+
+
+@pytest.fixture
+def live(claude_cli: Path, claude_which: Which, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    """The CLI with folders of its own; HOME is one of them."""
+    made = Live(claude_cli, claude_which, tmp_path)
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(made.home / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(made.home / ".state"))
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+@pytest.fixture
+def policy() -> type[Policy]:
+    """Makes a participant out of two functions."""
+    return Policy
+
+
+def is_inner(request: ModelRequest) -> bool:
+    """Whether a request belongs to the sub-agent whose prompt says INNER."""
+    body = request.body
+    assert isinstance(body, dict)
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    first = next(message for message in messages if isinstance(message, dict) and message["role"] == "user")
+    return "INNER" in json.dumps(first)
+
+
+@pytest.fixture
+def inner() -> Callable[[ModelRequest], bool]:
+    """Tells the requests of a sub-agent apart."""
+    return is_inner
