@@ -1,4 +1,4 @@
-"""The typed examples and the examples in the docs pass mypy and pyright, and what must be refused is refused by both."""
+"""The typed examples and those in the docs pass mypy and pyright, and mistakes are refused by both."""
 
 import json
 import re
