@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 MARK = "INTERLOCK_RUN"
 """The variable that every agent is given and its descendants inherit; its value names the run."""
 
+UNTOLD = ""
+"""The mark of a process whose environment is being replaced right now."""
+
 _MARK = b"\0" + MARK.encode() + b"="
 _STOP_ROUNDS = 40
 _PAUSE = 0.002
+_NO_MEMORY = 0x00000004 | 0x00200000  # PF_EXITING, PF_KTHREAD
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
@@ -80,7 +84,7 @@ def _stat(pid: int) -> Proc | None:
 
 
 def _content(path: str) -> bytes:
-    """Whole content of a file of /proc, empty where it is gone or not ours to read."""
+    """Whole content of a file of /proc, empty where it is gone or not for us to read."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -130,15 +134,31 @@ def _collect(pid: int) -> None:
 
 
 def marks(pids: Collection[int]) -> dict[int, str]:
-    """The mark that each of these processes carries in its environment, where it carries one that we may read."""
+    """The mark that each of these processes carries in its environment, where it carries one that we may read.
+
+    It is UNTOLD for one in the middle of an exec: look again.
+    """
     if sys.platform != "linux":
         return _marks_from_ps(pids)
-    found: dict[int, str] = {}
-    for pid in pids:
-        _, mark, rest = (b"\0" + _content(f"/proc/{pid}/environ")).partition(_MARK)
-        if mark:
-            found[pid] = rest.partition(b"\0")[0].decode("ascii", "replace")
-    return found
+    found = ((pid, _mark(pid)) for pid in pids)
+    return {pid: mark for pid, mark in found if mark is not None}
+
+
+def _mark(pid: int) -> str | None:
+    path = f"/proc/{pid}/environ"
+    content = _content(path)
+    if not content:
+        if _in_exec(pid):
+            return UNTOLD
+        content = _content(path)
+    _, mark, rest = (b"\0" + content).partition(_MARK)
+    return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
+
+
+def _in_exec(pid: int) -> bool:
+    """Whether a living program of ours has no end of its environment yet (field env_end of proc_pid_stat(5))."""
+    fields = _content(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+    return len(fields) > 48 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & _NO_MEMORY and fields[48] == b"0"
 
 
 def _marks_from_ps(pids: Collection[int]) -> dict[int, str]:
@@ -252,18 +272,18 @@ def destroy(agents: Mapping[str, tuple[int, int]], within: float) -> int:
     """
     hunt, deadline = Hunt(), time.monotonic() + within
     while time.monotonic() < deadline:
-        prey = _kindred(agents, hunt.stopped)
-        if not prey:
+        prey, complete = _kindred(agents, hunt.stopped)
+        if not prey and complete:
             break
         if not hunt.press(prey):
             time.sleep(_PAUSE)
     return len(hunt.killed)
 
 
-def _kindred(agents: Mapping[str, tuple[int, int]], known: set[tuple[int, int]]) -> list[Proc]:
-    """The living of these trees, found by pid, by mark and by having been seen before."""
+def _kindred(agents: Mapping[str, tuple[int, int]], known: set[tuple[int, int]]) -> tuple[list[Proc], bool]:
+    """The living of these trees, found by pid, by mark and by having been seen before; and whether that is all."""
     table = processes()
     marked, wanted = marks(table.keys()), known.union(agents.values())
     roots = [proc for proc in table.values() if proc.key in wanted or marked.get(proc.pid) in agents]
     tree = descend(roots, by_parent(table))
-    return [proc for proc in tree if not proc.dead and proc.pid != os.getpid()]
+    return [proc for proc in tree if not proc.dead and proc.pid != os.getpid()], UNTOLD not in marked.values()

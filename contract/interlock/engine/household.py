@@ -16,6 +16,7 @@ import signal
 import time
 
 from interlock.engine.descent import (
+    UNTOLD,
     Hunt,
     Proc,
     by_parent,
@@ -133,10 +134,10 @@ class Household:
         people: dict[Run, list[Proc]] = {run: [] for run in self.runs}
         unsettled: set[Run] = set()
         strays: list[Proc] = []
-        for proc, claimants in self._orphans(table):
+        for proc, claimants, settled in self._orphans(table):
             if len(claimants) == 1 or (claimants and all(run.hunt for run in claimants)):
                 people[claimants[0]] += descend([proc], children)
-            elif proc.dead:
+            elif not settled:
                 unsettled.update(claimants)
             elif not claimants and proc.parent == self._me:
                 strays += descend([proc], children)
@@ -145,11 +146,17 @@ class Household:
             run.remember(people[run])
         return people, unsettled
 
-    def _orphans(self, table: dict[int, Proc]) -> list[tuple[Proc, list[Run]]]:
-        """Agents and orphans with the runs that can own them, by the strongest evidence there is."""
+    def _orphans(self, table: dict[int, Proc]) -> list[tuple[Proc, list[Run], bool]]:
+        """Agents and orphans, the runs that can own them by the strongest evidence there is, and whether it is all.
+
+        The dead have no environment to read any more, and those in the middle of an exec not yet.
+        """
         orphans = [proc for proc in table.values() if proc.parent in self._adopters]
         marked = marks({proc.pid for proc in orphans if proc.pid not in self._agents})
-        return [(proc, self._claimants(proc, marked.get(proc.pid))) for proc in orphans]
+        return [
+            (proc, self._claimants(proc, mark), not proc.dead and mark != UNTOLD)
+            for proc, mark in ((proc, marked.get(proc.pid)) for proc in orphans)
+        ]
 
     def _claimants(self, proc: Proc, mark: str | None) -> list[Run]:
         agent = self._agents.get(proc.pid)
