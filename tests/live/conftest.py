@@ -1,4 +1,4 @@
-"""The real CLIs, and runs of them through the engine; a missing CLI skips its tests, or fails them where one is required.
+"""The real CLIs, and runs of them through the engine. A missing CLI skips its tests, or fails them where it is required.
 
 `live` is a workspace, a home and a state folder of their own, and `play`, which runs the CLI against a script.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from interlock import (
     Allow,
     Answer,
@@ -26,7 +27,6 @@ from interlock import (
     Request,
 )
 from interlock.events import ApprovalRequested, QuestionAsked, ToolDecided, Unguarded
-
 from interlock_fixtures.clis import CliMissing, Which, clis_required, require_cli
 from interlock_fixtures.scripted_model import ModelRequest, ScriptedModel, ToolShown
 

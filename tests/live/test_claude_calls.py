@@ -1,9 +1,9 @@
 """What the chain says about a call is what happens on the real CLI, and what the model reads of it."""
 
 import pytest
+
 from interlock import Allow, Deny, DenyCall, Modify
 from interlock.events import ToolDecided, ToolFinished, ToolRequested
-
 from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]

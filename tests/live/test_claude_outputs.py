@@ -1,9 +1,9 @@
 """A secret that the chain takes out of an output is in nothing that the model is ever sent, byte for byte."""
 
 import pytest
+
 from interlock import Allow, DenyCall, Modify, Reason, Replace, Status
 from interlock.events import ToolFinished
-
 from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]

@@ -1,0 +1,228 @@
+"""Whatever a hook or an interceptor does wrong, the call that it was asked about leaves no file behind.
+
+One run for each binding: the call names the misbehaviour, and the participant obeys.
+"""
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from interlock import Allow, Client, ConfigurationError, DenyCall, HookSpec, Modify, Notice, Replace
+from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
+
+pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+DONE = Turn(Text("done"))
+FULL = {"posture": "full"}
+
+PROGRAM = """
+import json, os, signal, sys, time
+asked = sys.stdin.read()
+row = json.loads(asked)["input"]["command"].removeprefix("touch ")
+deny = json.dumps({"decision": "deny", "reason": "the hook says no"})
+allow = json.dumps({"decision": "allow"})
+inside = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "r"}
+nested = {"hookSpecificOutput": inside}
+
+def say(text, code=0, error=""):
+    sys.stderr.write(error)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    os._exit(code)
+
+match row:
+    case "deny": say(deny)
+    case "deny_exit_2_stderr": say(deny, 2, "words")
+    case "exit_2_stderr": say("", 2, "blocked")
+    case "exit_2_silent": say("", 2)
+    case "deny_exit_1": say(deny, 1)
+    case "exit_1": say("", 1)
+    case "exit_127": say("", 127)
+    case "allow_exit_1": say(allow, 1)
+    case "killed": os.kill(os.getpid(), signal.SIGKILL)
+    case "allow_then_killed":
+        os.write(1, allow.encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    case "too_late":
+        time.sleep(30)
+        say(allow)
+    case "allow_then_too_late":
+        os.write(1, allow.encode())
+        time.sleep(30)
+    case "banner_then_deny": say("hello\\n" + deny)
+    case "banner_then_allow": say("hello\\n" + allow)
+    case "deny_then_line": say(deny + "\\nbye\\n")
+    case "two_documents": say(allow + "\\n" + deny)
+    case "two_allows": say(allow + "\\n" + allow)
+    case "truncated": say(deny[:-5])
+    case "nothing": say("")
+    case "native_dialect": say(json.dumps(nested))
+    case "no_event_name": say(json.dumps({"hookSpecificOutput": {"permissionDecision": "deny"}}))
+    case "flat_dialect": say(json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "r"}))
+    case "echo": say(asked)
+    case "ask": say(json.dumps({"decision": "ask", "reason": "r"}))
+    case "upper_case": say(json.dumps({"decision": "ALLOW"}))
+    case "null": say("null")
+    case "true": say("true")
+    case "list": say("[" + allow + "]")
+    case "string": say(json.dumps(allow))
+    case "deny_without_reason": say(json.dumps({"decision": "deny"}))
+    case "modify_without_input": say(json.dumps({"decision": "modify"}))
+    case "modify_to_text": say(json.dumps({"decision": "modify", "input": "touch made"}))
+    case "modify_to_nothing": say(json.dumps({"decision": "modify", "input": {}}))
+    case "replace_before": say(json.dumps({"decision": "replace", "output": "x"}))
+    case "too_much": say(allow + " " * 80_000_000)
+    case "allow": say(allow)
+    case "rewritten": say(json.dumps({"decision": "modify", "input": {"command": "touch allow"}}))
+"""
+
+ROWS = [
+    line.split('"')[1] for line in PROGRAM.splitlines() if line.lstrip().startswith("case ") and line.count('"') >= 2
+]
+HARMLESS = {"allow", "rewritten"}
+
+
+def calls(rows) -> list[Turn]:
+    return [*(Turn(ToolCall("Bash", {"command": f"touch {row}"}, row)) for row in rows), DONE]
+
+
+@pytest.fixture
+def hook(tmp_path: Path):
+    """Makes a hook of a Python program outside the workspace."""
+
+    def make(text: str, **fields: object) -> HookSpec:
+        program = tmp_path / "hooks" / "guard.py"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text, encoding="utf-8")
+        return HookSpec.model_validate({"name": "guard", "command": (sys.executable, str(program)), **fields})
+
+    return make
+
+
+async def test_a_hook_that_misbehaves_leaves_no_file(live, hook):
+    rows = [row for row in ROWS if row not in HARMLESS]
+    assert len(rows) > 30
+    played = await live.play(calls(rows), permission=FULL, hooks=[hook(PROGRAM, timeout=1.0)])
+    assert list(live.workspace.iterdir()) == []
+    assert played.decisions() == dict.fromkeys(rows, "deny by hook")
+    assert all(played.result(row).is_error for row in rows)
+    assert "the hook says no" in played.result("deny").content
+    reported = [notice.message for notice in played.of(Notice) if notice.code == "hook_broken"]
+    assert len(reported) == len(rows) - 1
+    assert (played.outcome.ok, played.unguarded()) == (True, [])
+
+
+async def test_a_hook_that_answers_well_is_obeyed(live, hook):
+    played = await live.play(calls(["allow", "rewritten"]), permission=FULL, hooks=[hook(PROGRAM)])
+    assert [path.name for path in live.workspace.iterdir()] == ["allow"]
+    assert played.decisions() == {"allow": "allow by posture", "rewritten": "allow by posture"}
+
+
+async def test_two_rewriting_hooks_compose_in_order(live, hook):
+    first = hook(
+        "import json, sys\n"
+        "call = json.load(sys.stdin)\n"
+        "command = call['input']['command']\n"
+        "new = command if command.endswith('1') else command + '1'\n"
+        "print(json.dumps({'decision': 'modify', 'input': {'command': new}}))\n"
+    )
+    second = live.folder / "hooks" / "second.py"
+    second.write_text(
+        "import json, sys\n"
+        "call = json.load(sys.stdin)\n"
+        "new = call['input']['command'].replace('made', 'done')\n"
+        "print(json.dumps({'decision': 'modify', 'input': {'command': new}}))\n"
+    )
+    other = HookSpec(name="second", command=(sys.executable, str(second)))
+    played = await live.play(calls(["made"]), permission=FULL, hooks=[first, other])
+    assert [path.name for path in live.workspace.iterdir()] == ["done1"]
+    assert played.unguarded() == []
+
+
+async def test_a_hook_whose_program_is_replaced_during_the_run_is_broken(live, hook):
+    always = 'print(\'{"decision": "allow"}\')\n'
+    spec = hook(always)
+    swap = f"echo '# changed' >> {live.folder / 'hooks' / 'guard.py'}; touch swapped"
+    script = [Turn(ToolCall("Bash", {"command": swap}, "swap")), *calls(["made"])]
+    played = await live.play(script, permission=FULL, hooks=[spec])
+    assert [path.name for path in live.workspace.iterdir()] == ["swapped"]
+    assert played.decisions() == {"swap": "allow by posture", "made": "deny by hook"}
+
+
+async def test_a_hook_whose_program_is_missing_is_an_error_before_anything_is_started(live):
+    missing = HookSpec(name="gone", command=(str(live.folder / "no-such-program"),))
+    with ScriptedModel(calls(["made"])) as model:
+        with pytest.raises(ConfigurationError):
+            async with _stream(live, model, missing):
+                pass
+        assert model.requests == ()
+    assert not (live.state / "runs").exists()
+
+
+async def test_a_missing_script_of_an_interpreter_is_found_before_or_denies(live):
+    spec = HookSpec(name="gone", command=(sys.executable, str(live.folder / "no-such-script.py")))
+    with ScriptedModel(calls(["made"])) as model, anyio.fail_after(30):
+        try:
+            async with _stream(live, model, spec) as run:
+                await run.outcome()
+        except ConfigurationError:
+            assert model.requests == ()
+    assert list(live.workspace.iterdir()) == []
+
+
+def _stream(live, model, spec):
+    return Client(hooks=[spec], state=live.state).stream(live.request(model, permission=FULL))
+
+
+class Liar(Exception):
+    """What an interceptor may throw."""
+
+
+INTERCEPTED = {
+    "raises": "raises",
+    "hangs": "hangs",
+    "exits": "exits",
+    "none": None,
+    "true": True,
+    "text": "allow",
+    "document": {"decision": "allow"},
+    "class": Allow,
+    "replace_before": Replace(output="x"),
+    "modify_to_text": Modify(input="touch made"),
+    "modify_to_nothing": Modify(input={}),
+    "modify_ever_further": "further",
+    "deny": DenyCall(reason="no"),
+}
+
+
+class Wayward:
+    """Obeys the name in the call."""
+
+    name = "wayward"
+    deadline = 0.3
+    may = ("deny", "modify", "replace")
+
+    async def before(self, call):
+        row = call.input["command"].removeprefix("touch ").rstrip("+")
+        answer = INTERCEPTED[row]
+        match answer:
+            case "raises":
+                raise Liar(row)
+            case "exits":
+                raise SystemExit(0)
+            case "hangs":
+                return await anyio.sleep_forever()
+            case "further":
+                return Modify(input={"command": call.input["command"] + "+"})
+            case _:
+                return answer
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_an_interceptor_that_misbehaves_leaves_no_file(live):
+    played = await live.play(calls(INTERCEPTED), Wayward(), permission=FULL)
+    assert list(live.workspace.iterdir()) == []
+    assert played.decisions() == dict.fromkeys(INTERCEPTED, "deny by hook")
+    assert (played.outcome.ok, played.unguarded()) == (True, [])
