@@ -69,8 +69,8 @@ def look(pid: int) -> Proc | None:
 
 def newest() -> Proc | None:
     """The process that was started last, where the system tells (Linux); there is no faster look than this one."""
-    words = _content("/proc/loadavg").split()
-    return look(int(words[-1])) if words else None
+    text = _content("/proc/loadavg")
+    return look(int(text.split()[-1])) if text else None
 
 
 def _stat(pid: int) -> Proc | None:
@@ -83,19 +83,19 @@ def _stat(pid: int) -> Proc | None:
     return Proc(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), dead)
 
 
-def _content(path: str) -> bytes:
-    """Whole content of a file of /proc, empty where it is gone or not for us to read."""
+def _content(path: str) -> bytes | None:
+    """Whole content of a file of /proc, None where it is gone or not for us to read."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
-        return b""
+        return None
     try:
         content = piece = os.read(handle, 1 << 16)
         while len(piece) == 1 << 16:
             piece = os.read(handle, 1 << 16)
             content += piece
     except OSError:
-        return b""
+        return None
     finally:
         os.close(handle)
     return content
@@ -147,17 +147,17 @@ def marks(pids: Collection[int]) -> dict[int, str]:
 def _mark(pid: int) -> str | None:
     path = f"/proc/{pid}/environ"
     content = _content(path)
-    if not content:
+    if content == b"":
         if _in_exec(pid):
             return UNTOLD
         content = _content(path)
-    _, mark, rest = (b"\0" + content).partition(_MARK)
+    _, mark, rest = (b"\0" + (content or b"")).partition(_MARK)
     return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
 
 
 def _in_exec(pid: int) -> bool:
     """Whether a living program of ours has no end of its environment yet (field env_end of proc_pid_stat(5))."""
-    fields = _content(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+    fields = (_content(f"/proc/{pid}/stat") or b"").rpartition(b") ")[2].split()
     return len(fields) > 48 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & _NO_MEMORY and fields[48] == b"0"
 
 
