@@ -19,17 +19,17 @@ import anyio
 
 __all__ = ["Sink", "print_line", "safe_line", "safe_text"]
 
-PIECE = 4096
-"""PIPE_BUF: a pipe that is writable takes as much without blocking."""
+PIECE = select.PIPE_BUF
+"""A pipe that is writable takes as much without blocking."""
 TERMINAL_PIECE = 256
 KNOWN_LIMIT = 4096
 """Characters whose safe form is remembered."""
 
 
 class Sink:
-    """One file descriptor to write to."""
+    """One file descriptor to write to; sinks that share a `turn` never write into the middle of each other's text."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, turn: anyio.Lock | None = None) -> None:
         self.descriptor = descriptor
         self.terminal = os.isatty(descriptor)
         self.broken = False
@@ -39,7 +39,7 @@ class Sink:
         mode = os.fstat(descriptor).st_mode
         self._waits = self.terminal or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         self._piece = TERMINAL_PIECE if self.terminal else PIECE
-        self._turn = anyio.Lock()
+        self._turn = turn or anyio.Lock()
         self._patience = math.inf
         self._waiting: anyio.CancelScope | None = None
 

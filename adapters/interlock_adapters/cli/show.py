@@ -8,7 +8,10 @@ away: what happens meanwhile is held back, up to a bound.
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING, Protocol
+
+import anyio
 
 from interlock.events import BaseEvent, Notice, RunFinished, Text, TextDelta, Unguarded
 from interlock.outcome import Outcome
@@ -30,8 +33,9 @@ class Screen:
     """stdout and stderr, which may be the same terminal."""
 
     def __init__(self, *, notes: int = 2) -> None:
-        self.out = Sink(1)
-        self.err = Sink(notes)
+        both = anyio.Lock() if os.isatty(1) and os.isatty(notes) else None
+        self.out = Sink(1, both)
+        self.err = Sink(notes, both)
         self._console = _console() if self.err.terminal else None
         self._mid_line = False
         self._held: list[tuple[Sink, bytes]] | None = None
