@@ -45,6 +45,12 @@ class Audit:
         if written != len(line):
             self.failure = "only a part of a record could be written"
 
+    def fileno(self) -> int:
+        """The descriptor of the file; raises ValueError once it is closed."""
+        if self._file is None:
+            raise ValueError("the audit is closed")
+        return self._file
+
     def close(self) -> None:
         """Close the file; idempotent."""
         if self._file is not None:

@@ -107,19 +107,26 @@ def _content(path: str, *, must_exist: bool, owner: int | None) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigurationError(path, f"it cannot be read: {error.strerror}") from error
-    with open(file, "rb") as stream:  # noqa: PTH123  # a descriptor, checked before it is read
-        facts = os.fstat(file)
-        if not stat.S_ISREG(facts.st_mode):
-            raise ConfigurationError(path, "it is no regular file")
-        if owner is not None:
-            _check_owner(path, facts, owner)
-        try:
-            data = stream.read(LONGEST + 1)
-        except OSError as error:
-            raise ConfigurationError(path, f"it cannot be read: {error.strerror}") from error
+    try:
+        return _read(file, path, owner)
+    except OSError as error:
+        raise ConfigurationError(path, f"it cannot be read: {error.strerror}") from error
+    finally:
+        os.close(file)
+
+
+def _read(file: int, path: str, owner: int | None) -> bytes:
+    facts = os.fstat(file)
+    if not stat.S_ISREG(facts.st_mode):
+        raise ConfigurationError(path, "it is no regular file")
+    if owner is not None:
+        _check_owner(path, facts, owner)
+    data = bytearray()
+    while len(data) <= LONGEST and (chunk := os.read(file, 1 << 16)):
+        data += chunk
     if len(data) > LONGEST:
         raise ConfigurationError(path, f"it is longer than {LONGEST} bytes")
-    return data
+    return bytes(data)
 
 
 def _check_owner(path: str, facts: os.stat_result, owner: int) -> None:
