@@ -32,7 +32,7 @@ def test_a_call_that_ran_as_decided_is_no_finding() -> None:
     ledger = decided("run")
     assert ledger.ran(KEY, call()) is None
     assert ledger.finished(finished("ok")) is None
-    assert ledger.open_calls() == []
+    assert ledger.cut_short() == ()
 
 
 def test_a_call_that_ran_without_a_decision_is_a_finding() -> None:

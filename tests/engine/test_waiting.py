@@ -7,7 +7,7 @@ import pytest
 
 from interlock.approval import Answer, Approval, Approve, Deny, Question, QuestionItem
 from interlock.engine.docket import Docket
-from interlock.engine.mailbox import MOST_UNREAD, Mailbox
+from interlock.engine.mailbox import MOST_UNREAD, MOST_WEIGHT, Mailbox
 from interlock.engine.people import People
 from interlock.engine.stopwatch import Stopwatch
 from interlock.errors import NotOpen
@@ -54,7 +54,7 @@ async def test_the_writer_waits_for_a_slow_reader_and_goes_on_once_there_is_room
 async def test_without_a_reader_a_relaxed_mailbox_keeps_nothing() -> None:
     box = Mailbox(limit=1)
     box.put([TextDelta(text="a")])
-    box.relax()
+    box.relax(keep=0)
     box.put([TextDelta(text="b")])
     box.close()
     assert not box.full
@@ -72,6 +72,34 @@ async def test_a_reader_that_shares_with_a_waiter_loses_nothing_within_the_bound
         event = await box.take()
     assert isinstance(event, TextDelta)
     assert event.text == "1"
+
+
+async def test_a_relaxed_mailbox_keeps_what_a_later_reader_finds() -> None:
+    box = Mailbox(limit=1)
+    box.put([TextDelta(text="a")])
+    box.relax()
+    box.put([TextDelta(text="b")])
+    assert not box.full
+    with anyio.fail_after(5):
+        taken = [await box.take(), await box.take()]
+    assert [event and event.text for event in taken] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+async def test_unread_events_are_bounded_by_their_weight_too(relaxed: bool) -> None:
+    box = Mailbox()
+    for number in range(2):
+        box.weigh(MOST_WEIGHT // 2 + 1)
+        box.put([TextDelta(text=str(number))])
+    assert box.full
+    if relaxed:
+        box.relax()
+    assert not box.full or not relaxed
+    with anyio.fail_after(5):
+        first = await box.take()
+        assert box.full is False
+    assert isinstance(first, TextDelta)
+    assert first.text == ("1" if relaxed else "0")
 
 
 async def test_a_docket_answers_each_case_once() -> None:

@@ -70,8 +70,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with anyio.CancelScope(shield=True):
-            for drive in tuple(self._drives):
-                await _leave(drive)
+            await _leave(*self._drives)
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -182,10 +181,12 @@ class _Streamed(AbstractAsyncContextManager[Run]):
                 await _leave(self._drive)
 
 
-async def _leave(drive: Drive) -> None:
-    """End the run if it has not ended, and wait until nothing of it is left."""
-    drive.leave()
-    await drive.finished.wait()
+async def _leave(*drives: Drive) -> None:
+    """End the runs that have not ended, all at once, and wait until nothing of them is left."""
+    for drive in drives:
+        drive.leave()
+    for drive in drives:
+        await drive.finished.wait()
 
 
 def plan(request: Request, *, answered: bool = False) -> Plan:

@@ -39,7 +39,7 @@ from interlock.engine.audit import Audit
 from interlock.engine.consults import Consults
 from interlock.engine.home import Home
 from interlock.engine.judge import Judge
-from interlock.engine.ledger import Entry, Finding, Ledger
+from interlock.engine.ledger import Finding, Ledger
 from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
 from interlock.engine.plan import Prepared
@@ -53,11 +53,11 @@ from interlock.events import (
     BaseEvent,
     RunFinished,
     RunStarted,
-    ToolFinished,
     Unguarded,
 )
 from interlock.hooks import AuditRecord
 from interlock.outcome import Outcome, Reason, Status
+from interlock.tools import MAIN_AGENT
 
 __all__ = ["Drive", "Setting"]
 
@@ -107,6 +107,8 @@ class Drive:
             self.run_id, report=self.report, ledger=self._ledger, withhold=setting.withhold, found=self.found
         )
         self.mailbox = self._publisher.mailbox
+        if not setting.streamed:
+            self.mailbox.relax(keep=0)
         self._settled = anyio.Event()
         self._reported = anyio.Event()
         self._heard_exit = False
@@ -128,6 +130,7 @@ class Drive:
             except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
                 self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
             finally:
+                self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
                 self._conclude()
         except InterlockError as error:
             self.failure = error
@@ -143,10 +146,12 @@ class Drive:
         argv = [home.fill(argument.text) for argument in prepared.launch.argv]
         try:
             process = await spawn(argv, cwd=prepared.order.request.cwd, env=env)
-        except OSError as error:
+        except BaseException as error:
             home.remove()
+            if not isinstance(error, Exception):
+                raise
             raise StartFailed(argv[0], str(error)) from error
-        self._supervisor = Supervisor(process, self._on_bytes, self._on_end)
+        self._supervisor = Supervisor(process, self._on_bytes, self._on_end, self._on_deaf)
         self._stopwatch = Stopwatch()
         self._deadlines = Deadlines(prepared.order.request.limits, self._stopwatch)
         self._consults = Consults(
@@ -182,16 +187,19 @@ class Drive:
                     self.perform(self._codec.start())
                     self.perform(self._codec.prompt(order.request.prompt))
                     await self._settled.wait()
-                finally:
+                except BaseException:  # those who read and write end too, and there is nobody to be polite through
                     with anyio.CancelScope(shield=True):
-                        await self._wind_down()
+                        await self._supervisor.kill()
+                    raise
+                with anyio.CancelScope(shield=True):
+                    await self._wind_down()
                 self._group.cancel_scope.cancel()
         finally:
             self._supervisor.close()
 
     async def _wind_down(self) -> None:
         """Answer everything open with no, and bring the process down."""
-        self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+        self.mailbox.relax()
         await self._consults.settle()
         steps = self.setting.prepared.launch.ladder
         if self._reported.is_set():
@@ -214,7 +222,7 @@ class Drive:
             self._hear_exit()
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
             self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
-        self.publish(*(_cut_short(key, entry) for key, entry in self._ledger.open_calls()))
+        self.publish(*self._ledger.cut_short())
         code, signal = self._exit()
         outcome = self.report.outcome(self._ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text())
         self.report.final = outcome
@@ -243,6 +251,7 @@ class Drive:
     # ---- what the agent says -----------------------------------------------------------------------------------------
 
     async def _on_bytes(self, data: bytes) -> None:
+        self.mailbox.weigh(len(data))
         self.perform(self._codec.received("stdout", data))
         if self._publisher.progressed:
             self._publisher.progressed = False
@@ -253,6 +262,9 @@ class Drive:
 
     def _on_end(self) -> None:
         self.perform(self._codec.eof("stdout"))
+
+    def _on_deaf(self) -> None:
+        self.stop(Reason.PROTOCOL, "the agent no longer hears what it is told")
 
     def perform(self, actions: Sequence[Action]) -> None:
         """Do what the codec asks for, in order."""
@@ -274,7 +286,7 @@ class Drive:
             case Wake():
                 self._start(self._wake, action)
             case Ready():
-                self._deadlines.ready = True
+                self._deadlines.started()
                 self.report.ready(action)
             case CloseInput():
                 self._supervisor.close_input()
@@ -283,7 +295,7 @@ class Drive:
                 self._reported.set()
                 self.settle(ending)
             case Stop(reason, message, unmet):
-                self.unmet = unmet
+                self.unmet += unmet
                 self.stop(reason, message)
             case Suspicion(kind, message, key, tool_name):
                 self.found(Finding(kind, key or Key("", ""), tool_name or "", message))
@@ -331,7 +343,7 @@ class Drive:
         """The promise broke: said at once, and the run is brought down unless it is only to be reported."""
         self.publish(
             Unguarded(
-                agent_id=finding.key.agent_id,
+                agent_id=finding.key.agent_id or MAIN_AGENT,
                 kind=finding.kind,
                 tool_call_id=finding.key.call or None,
                 tool_name=finding.tool_name or None,
@@ -353,8 +365,12 @@ class Drive:
 
     def leave(self) -> None:
         """The caller is gone: nobody reads any more, and a run that has not ended is cancelled."""
+        self.cancel("the run was left before its end")
+
+    def cancel(self, message: str) -> None:
+        """End the run; the reader, who may be the one who cancels, is not waited for any more."""
         self.mailbox.relax()
-        self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+        self.settle(Ending(Status.CANCELLED, message=message))
 
     def steer(self, text: str) -> None:
         """A message into the running turn."""
@@ -380,17 +396,3 @@ class Drive:
         await self._supervisor.gone.wait()
         if not self._settled.is_set():
             self._hear_exit()
-
-
-def _cut_short(key: Key, entry: Entry) -> ToolFinished:
-    """The end of a call that the run's end cut short."""
-    denied = entry.decision == "deny"
-    return ToolFinished(
-        agent_id=key.agent_id,
-        tool_call_id=key.call,
-        tool_name=entry.tool_name,
-        tool_kind=entry.tool_kind,
-        status="denied" if denied else "error",
-        by=entry.by if denied else "",
-        output=entry.reason if denied else "the run ended first",
-    )

@@ -109,9 +109,9 @@ class Ledger:
         entry = self.entries.get(key)
         return entry if entry is not None and entry.decision == "deny" else None
 
-    def open_calls(self) -> list[tuple[Key, Entry]]:
-        """Calls that have not ended."""
-        return [(key, entry) for key, entry in self.entries.items() if not entry.finished]
+    def cut_short(self) -> tuple[ToolFinished, ...]:
+        """The ends of the calls that the run's end cut short."""
+        return tuple(_cut_short(key, entry) for key, entry in self.entries.items() if not entry.finished)
 
     def denials(self) -> tuple[Denial, ...]:
         """Every call that was denied, in the order in which they were asked for."""
@@ -128,3 +128,16 @@ class Ledger:
             for key, entry in self.entries.items()
             if entry.decision == "deny"
         )
+
+
+def _cut_short(key: Key, entry: Entry) -> ToolFinished:
+    denied = entry.decision == "deny"
+    return ToolFinished(
+        agent_id=key.agent_id,
+        tool_call_id=key.call,
+        tool_name=entry.tool_name,
+        tool_kind=entry.tool_kind,
+        status="denied" if denied else "error",
+        by=entry.by if denied else "",
+        output=entry.reason if denied else "the run ended first",
+    )

@@ -27,6 +27,11 @@ class Deadlines:
     """Whether the agent is ready for the prompt."""
     _progress: float = 0.0
 
+    def started(self) -> None:
+        """The agent is ready for the prompt: from here on it is to get on."""
+        self.ready = True
+        self.progressed()
+
     def progressed(self) -> None:
         """The agent got on."""
         self._progress = self.stopwatch.elapsed()
@@ -34,7 +39,7 @@ class Deadlines:
     async def watch(self, settle: Callable[[Ending], None]) -> None:
         """Wait for the first bound to trip, and say so."""
         while True:
-            nearest = 3600.0
+            nearest = self.limits.idle or 3600.0  # it may begin to count while we sleep
             for limit, spent, reason, words in self._bounds():
                 if limit is not None and spent >= limit:
                     settle(Ending(Status.TIMED_OUT, reason, f"{words} of {limit:g} s"))
@@ -45,6 +50,7 @@ class Deadlines:
     def _bounds(self) -> Iterator[tuple[float | None, float, Reason, str]]:
         now = self.stopwatch.elapsed()
         yield self.limits.total, now, Reason.DEADLINE, "the run took longer than its limit"
-        yield self.limits.idle, now - self._progress, Reason.STALLED, "no progress within the idle limit"
-        if not self.ready:
+        if self.ready:
+            yield self.limits.idle, now - self._progress, Reason.STALLED, "no progress within the idle limit"
+        else:
             yield self.limits.start_up, now, Reason.STALLED, "the agent was not ready within the start-up limit"

@@ -16,34 +16,40 @@ from interlock.events import BaseEvent
 __all__ = ["Mailbox"]
 
 MOST_UNREAD = 65_536
+"""Events that are kept for a reader whom nothing waits for."""
+MOST_WEIGHT = 32 * 1024 * 1024
+"""Bytes of the agent's output that unread events may come from, as far as the events of one read allow."""
 
 
 class Mailbox:
     """Events on their way to the reader. The writer waits for `room()`; what nobody will read is dropped."""
 
-    __slots__ = ("_changed", "_closed", "_limit", "_lossy", "_queue", "_read")
+    __slots__ = ("_changed", "_closed", "_coming", "_keep", "_limit", "_queue", "_weight")
 
     def __init__(self, limit: int = 4096) -> None:
         self._queue: deque[BaseEvent] = deque()
         self._limit = limit
         self._changed = anyio.Event()
         self._closed = False
-        self._lossy = False
-        self._read = False
+        self._keep: int | None = None
+        self._coming = 0
+        self._weight = 0
 
     def put(self, batch: Sequence[BaseEvent]) -> None:
         """Add events; never waits, so that a verdict is never held up by a slow reader."""
-        if self._lossy and not self._read:
-            return
         self._queue.extend(batch)
-        while self._lossy and len(self._queue) > MOST_UNREAD:
-            self._queue.popleft()
+        self._weight, self._coming = self._weight + self._coming, 0
+        self._trim()
         self._wake()
+
+    def weigh(self, size: int) -> None:
+        """The next events come from so many bytes more."""
+        self._coming += size
 
     @property
     def full(self) -> bool:
         """Whether the writer should wait before it reads more from the agent."""
-        return len(self._queue) >= self._limit and not self._lossy
+        return self._keep is None and self._over(self._limit - 1)
 
     async def room(self) -> None:
         """Wait until the reader has caught up."""
@@ -56,23 +62,34 @@ class Mailbox:
             if self._closed:
                 return None
             await self._changed.wait()
-        self._read = True
-        event = self._queue.popleft()
-        if len(self._queue) == self._limit - 1:
+        was_full = self.full
+        event = self._pop()
+        if was_full and not self.full:
             self._wake()
         return event
 
-    def relax(self) -> None:
-        """Nothing may wait for a reader any more: without one, events are dropped; else the oldest beyond a bound."""
-        self._lossy = True
-        if not self._read:
-            self._queue.clear()
+    def relax(self, keep: int = MOST_UNREAD) -> None:
+        """Nothing waits for a reader any more: the oldest events beyond `keep` are dropped."""
+        self._keep = keep if self._keep is None else min(keep, self._keep)
+        self._trim()
         self._wake()
 
     def close(self) -> None:
         """No more events; what is there can still be read."""
         self._closed = True
         self._wake()
+
+    def _over(self, most: int) -> bool:
+        return len(self._queue) > most or (self._weight > MOST_WEIGHT and len(self._queue) > 1)
+
+    def _trim(self) -> None:
+        while self._keep is not None and self._over(self._keep):
+            self._pop()
+
+    def _pop(self) -> BaseEvent:
+        """The oldest event; each is taken to weigh as much as any other."""
+        self._weight -= self._weight // len(self._queue)
+        return self._queue.popleft()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import cast
 
-from interlock.actions import Ending
 from interlock.approval import Answer, Approval, Approve, Deny, Question
 from interlock.engine.drive import Drive
 from interlock.engine.plan import Plan
 from interlock.errors import RunFailed, Unsupported
 from interlock.events import Event
-from interlock.outcome import Outcome, Status
+from interlock.outcome import Outcome, Reason
 
 __all__ = ["Run"]
 
@@ -61,11 +60,12 @@ class Run:
 
     async def cancel(self) -> None:
         """End the run and everything that it started; the outcome is `cancelled` unless it ended before."""
-        self._drive.settle(Ending(Status.CANCELLED, message="cancelled by the caller"))
+        self._drive.cancel("cancelled by the caller")
         await self._drive.finished.wait()
 
     async def outcome(self, *, check: bool = False) -> Outcome:
-        """How the run ended, once it has; it waits for no reader, so what nobody reads meanwhile may be dropped.
+        """How the run ended, once it has; nothing waits for a reader then, so the oldest of very many
+        unread events are dropped.
 
         With `check`, raises `RunFailed` for all but a completed run, and `Unsupported` where the agent itself showed
         that it cannot do what was planned.
@@ -75,7 +75,7 @@ class Run:
             await self._drive.finished.wait()
         outcome = self._drive.result()
         if check and not outcome.ok:
-            if self._drive.unmet:
+            if outcome.reason is Reason.UNSUPPORTED and self._drive.unmet:
                 raise Unsupported(outcome.agent, self._drive.unmet)
             raise RunFailed(outcome)
         return outcome

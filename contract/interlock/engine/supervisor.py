@@ -4,7 +4,7 @@ The way down is bounded and always complete: the rungs of the launch's ladder, e
 every descendant. Exit is not the end of output and the end of output is not exit; each of the two ends in bounded time:
 
 - after the exit, stdout is read until it ends or has been silent for `SILENCE` seconds, since a grandchild may hold it;
-- after the end of stdout, the process has `LINGER` seconds to exit.
+- after the end of stdout, the process has `LINGER` seconds to exit, and after that of its stdin `DEAF` seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = ["Supervisor", "Tail"]
 
 SILENCE = 0.25
 LINGER = 5.0
+DEAF = 1.0
 TAIL = 16 * 1024
 CHUNK = 256 * 1024
 SIGNALS = {"INT": 2, "TERM": 15, "HUP": 1}
@@ -52,11 +53,16 @@ class Supervisor:
     """One process under supervision. `gone` is set once it has exited and its output is read."""
 
     def __init__(
-        self, process: Process, on_bytes: Callable[[bytes], Awaitable[None]], on_end: Callable[[], None]
+        self,
+        process: Process,
+        on_bytes: Callable[[bytes], Awaitable[None]],
+        on_end: Callable[[], None],
+        on_deaf: Callable[[], None],
     ) -> None:
         self._process = process
         self._on_bytes = on_bytes
         self._on_end = on_end
+        self._on_deaf = on_deaf
         self._outgoing: deque[bytes | None] = deque()
         self._written = anyio.Event()
         self._reading = False
@@ -66,6 +72,7 @@ class Supervisor:
         self.exit: Exit | None = None
         self.exited = anyio.Event()
         self.gone = anyio.Event()
+        self._drained = anyio.Event()
         self.stderr = Tail()
 
     def start(self, group: TaskGroup) -> None:
@@ -103,6 +110,11 @@ class Supervisor:
         await self._process.kill_tree()
         with anyio.move_on_after(1.0):
             await self.gone.wait()
+            await self._drained.wait()
+
+    async def kill(self) -> None:
+        """Bring down the process and everything that it started, at once."""
+        await self._process.kill_tree()
 
     def close(self) -> None:
         """Give everything back, whatever state it is in."""
@@ -135,14 +147,23 @@ class Supervisor:
                         return
                     await stdin.send(data)
                 except StreamClosed:
+                    await self._deaf()
                     return
             self._written = anyio.Event()
             if not self._outgoing:
                 await self._written.wait()
 
+    async def _deaf(self) -> None:
+        """The agent closed its stdin: unless it exits with that, what waits there for our answers never gets one."""
+        with anyio.move_on_after(DEAF):
+            await self.exited.wait()
+        if not self.exited.is_set():
+            self._on_deaf()
+
     async def _drain_stderr(self) -> None:
         while data := await self._process.stderr.receive(CHUNK):
             self.stderr.add(data)
+        self._drained.set()
 
     async def _watch(self) -> None:
         with anyio.CancelScope(shield=True):  # the way down waits for it, and always ends it
