@@ -406,6 +406,20 @@ async def test_an_orphan_that_either_run_can_own_ends_with_the_last_of_them() ->
     await end(later)
 
 
+async def test_an_orphan_that_was_seen_in_a_tree_before_ends_with_that_tree() -> None:
+    first, other = await start(["cat"]), await start(["cat"])
+    process = await start(["sh", "-c", "env -i setsid sh -c 'sleep 600 & echo $!; read line'"])
+    with anyio.fail_after(10):
+        [orphan] = await pids(process, 1)
+        await end(first)  # which has the guardian look at every tree
+        await process.stdin.send(b"\n")
+        await process.wait()
+        await end(process)
+        assert not alive(orphan)
+        assert alive(other.pid)
+    await end(other)
+
+
 async def test_killing_is_not_cancelled() -> None:
     process = await start(["sleep", "600"])
     with anyio.CancelScope() as scope:
