@@ -11,7 +11,7 @@ from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude.codec import ClaudeCodec
 from interlock_adapters.claude.environment import unmet_variables
 from interlock_adapters.claude.extra_args import unmet_arguments
-from interlock_adapters.claude.launch import launch, unmet_session
+from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_session
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, unmet_login
 from interlock_adapters.claude.tools import describe
 from interlock_adapters.claude.versions import NEWEST, OLDEST
@@ -56,6 +56,7 @@ CAPABILITIES = Capabilities(
     new_session_id=True,
     resume=True,
     fork=True,
+    images=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     instructions=True,
     add_dirs=True,
@@ -76,6 +77,7 @@ class StreamJson:
         return (
             *unmet_arguments(order.request.extra_args),
             *unmet_session(order),
+            *unmet_instructions(order),
             *unmet_login(order),
             *unmet_variables(order),
         )

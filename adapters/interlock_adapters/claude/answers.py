@@ -46,6 +46,8 @@ class Reply:
     ends: Literal["no", "by_answer", "by_interrupt", "withheld"] = "no"
     """Whether the run ends with it, and by what."""
     reason: str = ""
+    native: JsonValue = None
+    """The input with a person's answers in it, where the CLI is told to go on with that."""
 
 
 def answer(pending: Pending, verdict: Verdict | Answer) -> Reply:
@@ -145,5 +147,6 @@ def _to_question(pending: Pending, given: Answer) -> Reply:
     if given.declined or not answers:
         reason = given.reason if given.declined else UNANSWERED
         return Reply(wire.success(pending.request_id, deny(reason)), passed=False, reason=reason)
-    body = {"behavior": "allow", "updatedInput": {**native, "answers": answers}}
-    return Reply(wire.success(pending.request_id, body))
+    answered: dict[str, JsonValue] = {**native, "answers": {**answers}}
+    body = {"behavior": "allow", "updatedInput": answered}
+    return Reply(wire.success(pending.request_id, body), native=answered)

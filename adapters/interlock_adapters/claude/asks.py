@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from interlock.actions import Action, Ask, Consult, Emit, Key, Send, Stage, Suspicion, Verdict, Wake, Withdraw
 from interlock.approval import Answer
 from interlock.events import Notice, ToolRequested
-from interlock.model import JsonValue
+from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.answers import FAULT, Pending, Reply, answer, deny, fallback, items_of
@@ -107,6 +107,8 @@ class Asks:
 
     def _after(self, request_id: str, told: HookInput) -> Iterator[Action]:
         state, call = self._call(told, told.tool_input, told.cwd)
+        if state.answered is not None and same_json(told.tool_input, state.answered):
+            call = self.calls.describe(state, state.asked, told.cwd)
         failed = told.hook_event_name == "PostToolUseFailure"
         output = (told.error or "") if failed else output_of(state.name, told.tool_response)
         can_replace = not failed and is_replaceable(state.name, told.tool_response)
@@ -191,6 +193,8 @@ class Asks:
             state.denied_by = ""
         elif pending.stage == "before":
             state.let_through = True
+        elif pending.stage is None:
+            state.asked, state.answered = pending.call.input, reply.native
 
     def _written(self, pending: Pending, reply: Reply) -> Iterator[Action]:
         if reply.data is not None:

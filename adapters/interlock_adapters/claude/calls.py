@@ -47,6 +47,9 @@ class CallState:
     """A verdict before the call was other than a refusal."""
     denied_by: str | None = None
     """`""` where we denied it, `agent` where the CLI did."""
+    asked: JsonValue = None
+    answered: JsonValue = None
+    """A question's input, and the same with the person's answers in it, which is what then runs."""
     changed_path: str | None = None
     finished: bool = False
 

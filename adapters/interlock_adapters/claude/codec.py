@@ -115,7 +115,7 @@ class ClaudeCodec:
         return Send(wire.request(name, {"subtype": "interrupt"}))
 
     def _prompt_if_ready(self) -> Iterator[Action]:
-        if self._prompt is None or not self._handshake.ready:
+        if self._prompt is None or self._done or not self._handshake.ready:
             return
         images: list[dict[str, object]] = [
             {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}

@@ -19,7 +19,7 @@ from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.claude.environment import CONFIG_HOME, dropped_variables, set_variables
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, chosen_login
 
-__all__ = ["launch", "our_settings", "permission_mode", "unmet_session"]
+__all__ = ["launch", "our_settings", "permission_mode", "unmet_instructions", "unmet_session"]
 
 LADDER = (
     LadderStep("interrupt", 2.0),
@@ -88,6 +88,17 @@ def unmet_session(order: Order) -> Iterator[Unmet]:
     for field, value in _session_ids(order).items():
         if value is not None and not _is_uuid(value):
             yield Unmet(field=field, value=value, reason="is no UUID", alternatives=(str(uuid.UUID(int=0)),))
+
+
+def unmet_instructions(order: Order) -> Iterator[Unmet]:
+    """2.1.332 keeps the system prompt with which a conversation began, and drops a new one without a word."""
+    if order.request.instructions is not None and not isinstance(order.request.session, NewSession):
+        yield Unmet(
+            field="instructions",
+            value="...",
+            reason="a resumed or forked session keeps the instructions with which it began",
+            alternatives=("say it in the prompt", "a new session"),
+        )
 
 
 def _session_ids(order: Order) -> Mapping[str, str | None]:
