@@ -25,13 +25,14 @@ SLEEPER = "setsid sleep 600 & echo $!; wait"
 class Host:
     """What a host is to its guardian: a master connection, lines, and a pid."""
 
-    def __init__(self, stack: ExitStack, host: int) -> None:
+    def __init__(self, stack: ExitStack, host: int, program: str = guardian._PROGRAM) -> None:
         self._stack = stack
         self.master, theirs = (stack.enter_context(sock) for sock in socket.socketpair())
         engine = Path(descent.__file__).parent
         self.program = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", guardian._PROGRAM, "test", str(engine.parent), str(engine), str(host)],
+            [sys.executable, "-I", "-S", "-c", program, "test", str(engine.parent), str(engine), str(host)],
             stdin=theirs,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         stack.callback(self._stop)
@@ -188,6 +189,18 @@ def test_a_guardian_whose_host_is_gone_already_ends_at_once(stack: ExitStack) ->
     with subprocess.Popen(["true"]) as other:
         pass
     assert Host(stack, other.pid).program.wait(WITHIN) == 0
+
+
+def test_a_fault_of_the_guardian_leaves_nothing_behind(stack: ExitStack) -> None:
+    fault = "from interlock.engine import household\nhousehold.Household.sweep = lambda self: 1 / 0\nmain()\n"
+    host = Host(stack, os.getpid(), guardian._PROGRAM.replace("main()\n", fault))
+    line = host.line()
+    started, output = line.spawn(1, "sh", "-c", "(setsid env -i sleep 600 & echo $!); sleep 600")
+    orphan = int(output.recv(100))
+    line.tell({"op": "kill", "seq": 2, "run": 1, "within": 5})
+    assert host.program.wait(WITHIN) == 1
+    assert not alive(started["pid"])
+    assert not alive(orphan)
 
 
 def test_signals_from_a_terminal_do_not_reach_the_guardian(host: Host) -> None:

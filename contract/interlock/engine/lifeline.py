@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 
-from interlock.engine.descent import MARK, strike
+from interlock.engine.descent import MARK, Hunt, by_parent, descend, processes, strike
 from interlock.engine.household import Household, Run
 from interlock.engine.lifeline_wire import Line
 
@@ -31,6 +31,7 @@ _SET_CHILD_SUBREAPER = 36
 _HOST_PAUSE = 0.5
 _WATCH_PAUSE, _WATCH_SHARE = 1.0, 50
 _FAREWELL = 5.0
+_LAST_PAUSE = 0.002
 _RESETTABLE = [int(number) for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 
@@ -297,7 +298,23 @@ def main() -> None:
         if int(name) > 2:
             _close(int(name))
     os.set_inheritable(0, False)
-    Guardian(socket.socket(fileno=0), int(sys.argv[-1])).run()
+    try:
+        Guardian(socket.socket(fileno=0), int(sys.argv[-1])).run()
+    finally:
+        _end_everything()
+
+
+def _end_everything() -> None:
+    """Whatever has ended the guardian, a fault of its own included: nothing that it started may be left."""
+    hunt, end = Hunt(), time.monotonic() + _FAREWELL
+    while time.monotonic() < end:
+        table = processes()
+        children = by_parent(table)
+        prey = [proc for proc in descend(children.get(os.getpid(), ()), children) if not proc.dead]
+        if not prey:
+            return
+        if not hunt.press(prey):
+            time.sleep(_LAST_PAUSE)
 
 
 def _close(fd: int) -> None:
