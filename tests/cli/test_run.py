@@ -229,6 +229,16 @@ def test_a_second_interrupt_leaves_at_once_and_nothing_stays_behind(cli: Any, tm
     gone(orphan_pid)
 
 
+def test_an_interrupt_before_the_agent_is_ready_ends_it_as_well(cli: Any) -> None:
+    process = cli.start(*cli.arguments({"turns": [], "before": [{"sleep": 60}]}, "--json", "hello"))
+    assert json.loads(process.stdout.readline())["type"] == "run_started"
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert json.loads(stdout.splitlines()[-1])["outcome"]["status"] == "cancelled"
+    assert b"Traceback" not in stderr
+
+
 def gone(pid: int) -> None:
     """Wait until no such process is left."""
     until = time.monotonic() + 5

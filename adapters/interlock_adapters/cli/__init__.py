@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; always ends by `SystemExit`.
@@ -20,9 +22,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     _occupy_standard_descriptors()
     if arguments == ["--version"]:
         raise SystemExit(_print_version())
-    from interlock_adapters.cli.app import app  # noqa: PLC0415 -- the parser is loaded only where it is needed
+    try:
+        from interlock_adapters.cli.app import app  # noqa: PLC0415 -- the parser is loaded only where it is needed
 
-    app(args=arguments, prog_name="interlock")
+        app(args=arguments, prog_name="interlock")
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _print_version() -> int:

@@ -91,8 +91,8 @@ def _about_the_run(event: BaseEvent) -> Line | None:
             return Line(_started(event))
         case Notice(message=message):
             return Line(f"  {safe_line(message, 500)}")
-        case Unguarded(message=message):
-            return Line(f"UNGUARDED: {safe_line(message)}", "bold red")
+        case Unguarded(tool_name=name, message=message):
+            return Line(f"UNGUARDED: {safe_line(name, 60) + ' ' if name else ''}{safe_line(message)}", "bold red")
         case Retrying(attempt=attempt, error=error):
             return Line(f"  the agent retries (attempt {attempt}){_because(error)}")
         case RateLimited(limit=limit) if limit.blocking:
