@@ -1,4 +1,4 @@
-"""The real CLIs, and runs of them through the engine. A missing CLI skips its tests, or fails them where it is required.
+"""The real CLIs, and runs of them through the engine. A missing CLI skips its tests, or fails them if required.
 
 `live` is a workspace, a home and a state folder of their own, and `play`, which runs the CLI against a script.
 """
@@ -106,7 +106,9 @@ class Played:
 
     def result(self, call_id: str) -> ToolShown:
         """What the model was shown of a call."""
-        return next(shown for shown in self.shown if shown.tool_use_id == call_id)
+        found = {shown.tool_use_id: shown for shown in self.shown}
+        assert call_id in found, (self.outcome.describe(), self.unguarded(), list(found))
+        return found[call_id]
 
     def decisions(self) -> dict[str, str]:
         """What was decided about each call before it ran."""

@@ -51,6 +51,8 @@ class CallState:
     answered: JsonValue = None
     """A question's input, and the same with the person's answers in it, which is what then runs."""
     changed_path: str | None = None
+    cwd: str | None = None
+    """Where the call runs, as a hook said; the CLI's own question does not."""
     finished: bool = False
 
 
@@ -91,6 +93,7 @@ class Calls:
 
     def describe(self, state: CallState, native: JsonValue, cwd: str | None = None) -> ToolCall:
         """The call in the shared vocabulary."""
+        state.cwd = cwd or state.cwd
         return ToolCall(
             tool_call_id=state.key.call,
             tool_name=state.name,
@@ -98,5 +101,5 @@ class Calls:
             tool_kind=state.kind,
             subject=subject_of(state.name, native),
             agent_id=state.key.agent_id,
-            cwd=cwd,
+            cwd=state.cwd,
         )
