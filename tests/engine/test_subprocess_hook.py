@@ -1,5 +1,6 @@
 """Hooks that are programs: real ones, in every way in which they fail, and what they are given to run with."""
 
+import gc
 import json
 import os
 import stat
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from interlock.engine.chain import Chain, ChainVerdict
 from interlock.engine.participants import BrokenAnswer, from_program
 from interlock.engine.programs import Program, resolve_program
+from interlock.engine.scratch import Scratch
 from interlock.engine.subprocess_hook import LONGEST_ANSWER, SubprocessHook, read_answer
 from interlock.errors import ConfigurationError
 from interlock.hooks import Allow, DenyCall, HookCall, HookSpec, Modify, Replace
@@ -59,6 +61,7 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         self.workspace, self.hooks, self.scratch = root / "ws", root / "hooks", root / "scratch"
+        self.folders = Scratch(str(self.scratch))
         self.workspace.mkdir()
         self.hooks.mkdir()
 
@@ -76,7 +79,7 @@ class Bench:
 
     def hook(self, *command: str | Path, **env: str) -> SubprocessHook:
         program = resolved(*map(str, command), workspace=self.workspace, folder=self.hooks)
-        return SubprocessHook(program, str(self.scratch), env)
+        return SubprocessHook(program, self.folders, env)
 
     async def verdict(self, *command: str | Path, call: HookCall | None = None, **spec: Any) -> ChainVerdict:
         described = HookSpec(name="h", command=tuple(map(str, command)), **{"timeout": 20.0, **spec})
@@ -236,6 +239,12 @@ async def test_a_hook_that_cannot_be_started_denies(bench: Bench) -> None:
     assert verdict.records[0].broken
 
 
+async def test_a_hook_whose_folder_cannot_be_made_denies(bench: Bench) -> None:
+    bench.scratch.write_text("in the way", encoding="utf-8")
+    verdict = await bench.verdict(bench.shell(f"echo '{ALLOW}'"))
+    assert verdict.reason.endswith("its private folder cannot be made")
+
+
 async def test_cancelling_leaves_no_process_and_no_folder(bench: Bench) -> None:
     path = bench.shell(f"echo $$ > {bench.hooks}/own.tmp; mv {bench.hooks}/own.tmp {bench.hooks}/own; exec sleep 300")
     own = bench.hooks / "own"
@@ -321,6 +330,27 @@ async def test_the_working_directory_is_empty_private_and_gone_afterwards(bench:
     assert (bench.hooks / "mode").read_text(encoding="utf-8").startswith("drwx------")
     assert not list(bench.scratch.iterdir())
     assert stat.S_IMODE(bench.scratch.stat().st_mode) == 0o700
+
+
+async def test_a_folder_that_stayed_empty_is_used_again_and_gone_with_the_hook(bench: Bench) -> None:
+    path = bench.shell(f"pwd >> {bench.hooks}/pwd; ls -A >> {bench.hooks}/ls; echo '{ALLOW}'")
+    hook = bench.hook(path)
+    with anyio.fail_after(20):
+        await hook.ask(bash())
+        await hook.ask(bash())
+        first, second = (bench.hooks / "pwd").read_text(encoding="utf-8").split()
+        assert first == second
+        (kept,) = bench.scratch.iterdir()
+        (kept / "json.py").write_text("planted", encoding="utf-8")
+        await hook.ask(bash())
+        kept.mkdir()
+        await hook.ask(bash())
+    assert first not in (bench.hooks / "pwd").read_text(encoding="utf-8").split()[2:]
+    assert (bench.hooks / "ls").read_text(encoding="utf-8") == ""
+    kept.rmdir()
+    del bench.folders, hook
+    gc.collect()
+    assert not list(bench.scratch.iterdir())
 
 
 @pytest.mark.parametrize("as_module", [True, False])

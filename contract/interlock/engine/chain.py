@@ -24,6 +24,7 @@ from interlock.engine.home import default_state
 from interlock.engine.hooks_file import ADMINISTRATORS_FILE, FoundSpec, read_hooks_file, users_file, workspace_file
 from interlock.engine.participants import AskOne, BrokenAnswer, Participant, from_interceptor, from_program
 from interlock.engine.programs import resolve_program
+from interlock.engine.scratch import Scratch
 from interlock.engine.subprocess_hook import SubprocessHook
 from interlock.errors import ConfigurationError
 from interlock.hooks import HookCall, HookSpec, Interceptor, Power
@@ -189,7 +190,7 @@ def assemble(
     request asks for it, the workspace's, which may only deny. A file that is reached twice is read once. `scratch` is
     where the hooks' private folders are made; by default in the library's own durable folder.
     """
-    scratch = scratch if scratch is not None else str(default_state() / "hooks")
+    folders = Scratch(scratch if scratch is not None else str(default_state() / "hooks"))
     outside = (workspace, *request.add_dirs, *request.permission.writable)
     seen: set[str] = set()
 
@@ -201,7 +202,7 @@ def assemble(
         return read_hooks_file(path, must_exist=must_exist, owner=owner)
 
     def take(found: Sequence[FoundSpec]) -> list[Participant]:
-        return [_hook(one, outside, workspace, scratch) for one in found]
+        return [_hook(one, outside, workspace, folders) for one in found]
 
     file, owner = _administrators
     participants = take(read(file, owner=owner))
@@ -225,7 +226,7 @@ def _only_denies(found: FoundSpec) -> FoundSpec:
     return FoundSpec(found.spec.model_copy(update={"may": ("deny",)}), found.source, found.folder)
 
 
-def _hook(found: FoundSpec, outside: Sequence[str], workspace: str, scratch: str) -> Participant:
+def _hook(found: FoundSpec, outside: Sequence[str], workspace: str, scratch: Scratch) -> Participant:
     spec = found.spec
     if spec.resident:
         raise ConfigurationError(found.source, "resident hooks are not available yet; leave `resident` out")

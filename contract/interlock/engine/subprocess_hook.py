@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 
 import anyio
@@ -22,6 +19,7 @@ import anyio
 from interlock.engine.participants import BrokenAnswer
 from interlock.engine.process import Exit, GuardianLost, Process, Stream, StreamClosed, spawn
 from interlock.engine.programs import SYSTEM_PATH, Program
+from interlock.engine.scratch import Scratch
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.hooks import Allow, DenyCall, HookCall, HookOutcome, Modify, Replace
 from interlock.model import JsonValue
@@ -41,10 +39,10 @@ class _Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SubprocessHook:
-    """One program, resolved and digested. `scratch` holds its empty folders; nothing else may write there."""
+    """One program, resolved and digested; it runs in a folder of `scratch`."""
 
     program: Program
-    scratch: str
+    scratch: Scratch
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def ask(self, call: HookCall) -> HookOutcome:
@@ -52,20 +50,11 @@ class SubprocessHook:
         change = self.program.change()
         if change is not None:
             raise BrokenAnswer("its program is not the one of the start", change)
-        folder = self._folder()
         try:
-            return await self._ask(call.wire(), folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _folder(self) -> str:
-        folder = Path(self.scratch) / f"hook-{secrets.token_hex(8)}"
-        try:
-            Path(self.scratch).mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
+            with self.scratch.folder() as folder:
+                return await self._ask(call.wire(), folder)
         except OSError as error:
             raise BrokenAnswer("its private folder cannot be made", str(error)) from error
-        return str(folder)
 
     async def _ask(self, question: bytes, folder: str) -> HookOutcome:
         try:
