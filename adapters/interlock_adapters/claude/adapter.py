@@ -11,7 +11,7 @@ from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude.codec import ClaudeCodec
 from interlock_adapters.claude.environment import unmet_variables
 from interlock_adapters.claude.extra_args import unmet_arguments
-from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_session
+from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_servers, unmet_session
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, unmet_login
 from interlock_adapters.claude.tools import describe
 from interlock_adapters.claude.versions import NEWEST, OLDEST
@@ -31,7 +31,7 @@ CAPABILITIES = Capabilities(
     modify=EVERY_KIND,
     replace=frozenset({
         ToolKind.SHELL, ToolKind.READ, ToolKind.SEARCH, ToolKind.EDIT, ToolKind.WRITE, ToolKind.WEB_SEARCH,
-        ToolKind.AGENT, ToolKind.QUESTION,
+        ToolKind.AGENT, ToolKind.QUESTION, ToolKind.MCP,
     }),
     holes=(
         Hole(what="`@path` in a prompt is read and inlined", closed_by="the prompt ends with a blank text block"),
@@ -57,6 +57,8 @@ CAPABILITIES = Capabilities(
     resume=True,
     fork=True,
     images=True,
+    mcp_servers=frozenset({"stdio"}),
+    output_schema=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     instructions=True,
     add_dirs=True,
@@ -78,6 +80,7 @@ class StreamJson:
             *unmet_arguments(order.request.extra_args),
             *unmet_session(order),
             *unmet_instructions(order),
+            *unmet_servers(order),
             *unmet_login(order),
             *unmet_variables(order),
         )

@@ -45,7 +45,10 @@ class ClaudeCodec:
         self._framer = LineFramer()
         self._calls = Calls()
         self._intent = Intent()
-        self._memory = Memory(resumes=not isinstance(order.request.session, NewSession))
+        self._memory = Memory(
+            resumes=not isinstance(order.request.session, NewSession),
+            wants_structure=order.request.output_schema is not None,
+        )
         self._handshake = Handshake(order)
         self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request)
         self._stream = Stream(self._calls, self._memory)

@@ -46,6 +46,8 @@ class Handshake:
             body["hooks"] = {event: [self._hook(name)] for event, name in _HOOKS.items()}
         if self.order.request.instructions is not None:
             body["appendSystemPrompt"] = self.order.request.instructions
+        if self.order.request.output_schema is not None:
+            body["jsonSchema"] = dict(self.order.request.output_schema)
         yield Send(wire.request(INITIALIZE, body) + wire.request(SETTINGS, {"subtype": "get_settings"}))
 
     def expects(self, request_id: str) -> bool:
@@ -78,8 +80,9 @@ class Handshake:
         offered = sorted(set(init.tools) & set(disallowed_tools(self.order)))
         if offered:
             yield _stop("hooks", ", ".join(offered), "tools are offered that were to be left out")
-        if init.mcp_servers:
-            names = ", ".join(server.name for server in init.mcp_servers)
+        strangers = [server.name for server in init.mcp_servers if server.name not in self.order.request.mcp_servers]
+        if strangers:
+            names = ", ".join(strangers)
             yield _warning("unexpected_mcp_servers", f"MCP servers that were not asked for: {names}")
 
     def _hook(self, name: str) -> dict[str, object]:

@@ -7,11 +7,12 @@ stand in argv. Options of Claude Code 2.1.197 to 2.1.332.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from interlock.adapter import Argument, LadderStep, Launch, LaunchLink, Order
+from interlock.adapter import Argument, LadderStep, Launch, LaunchFile, LaunchLink, Order
 from interlock.capabilities import Unmet
 from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
@@ -19,7 +20,7 @@ from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.claude.environment import CONFIG_HOME, dropped_variables, set_variables
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, chosen_login
 
-__all__ = ["launch", "our_settings", "permission_mode", "unmet_instructions", "unmet_session"]
+__all__ = ["launch", "our_settings", "permission_mode", "unmet_instructions", "unmet_servers", "unmet_session"]
 
 LADDER = (
     LadderStep("interrupt", 2.0),
@@ -28,6 +29,9 @@ LADDER = (
     LadderStep("signal", 1.0, "TERM"),
 )
 """SIGINT is the signal on which the CLI ends its shell commands; on SIGTERM 2.1.197 leaves them behind."""
+
+MCP_FILE = "mcp.json"
+"""Outside the config home; it may hold keys, so it never stands in argv."""
 
 _FIXED = (
     "-p",
@@ -56,6 +60,7 @@ def launch(order: Order) -> Launch:
         env=set_variables(order),
         secret_env=frozenset({*KEYS, SERVICE[1]}),
         drop_env=dropped_variables(order),
+        files=tuple(_mcp_file(order)),
         links=tuple(links),
         ladder=LADDER,
         warnings=(f"credentials: {login.described}",),
@@ -101,6 +106,20 @@ def unmet_instructions(order: Order) -> Iterator[Unmet]:
         )
 
 
+def _mcp_file(order: Order) -> Iterator[LaunchFile]:
+    servers = {name: server.model_dump(mode="json") for name, server in order.request.mcp_servers.items()}
+    if servers:
+        yield LaunchFile(MCP_FILE, canonical_json({"mcpServers": servers}).decode(), "secret")
+
+
+def unmet_servers(order: Order) -> Iterator[Unmet]:
+    """Names that would make a tool's name ambiguous: it is `mcp__SERVER__TOOL`."""
+    for name in order.request.mcp_servers:
+        if not re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name):
+            reason = "a name is letters, digits, `-`, and single `_` between them"
+            yield Unmet(field=f"mcp_servers.{name}", value=name, reason=reason, alternatives=("another name",))
+
+
 def _session_ids(order: Order) -> Mapping[str, str | None]:
     match order.request.session:
         case NewSession(id=new):
@@ -127,6 +146,8 @@ def _argv(order: Order) -> Iterator[Argument]:
     if disallowed := disallowed_tools(order):
         yield Argument(f"--disallowedTools={','.join(disallowed)}")
     yield from (Argument(f"--add-dir={folder}") for folder in request.add_dirs)
+    if request.mcp_servers:
+        yield Argument(f"--mcp-config={{home}}/{MCP_FILE}")
     if request.model is not None:
         yield Argument(f"--model={request.model}")
     if request.effort is not None:

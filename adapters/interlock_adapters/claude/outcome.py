@@ -31,6 +31,7 @@ class Memory:
     """What earlier lines said that the result may not repeat."""
 
     resumes: bool = False
+    wants_structure: bool = False
     session_id: str | None = None
     model: str | None = None
     api_error: str | None = None
@@ -81,6 +82,7 @@ def ending_of(result: ResultLine, intent: Intent, memory: Memory) -> Ending:
         reason=reason,
         message=message,
         text=result.result if status is Status.COMPLETED else None,
+        structured=result.structured_output if status is Status.COMPLETED else None,
         usage=usage_of(result.usage),
         cost_usd=result.total_cost_usd,
         session_id=result.session_id or memory.session_id,
@@ -115,6 +117,8 @@ def _judged(result: ResultLine, intent: Intent, memory: Memory) -> tuple[Status,
         return Status.FAILED, _failure(result, memory), _message(result)
     if result.stop_reason == "refusal":
         return Status.FAILED, Reason.REFUSED, result.result or "the model refused"
+    if memory.wants_structure and "structured_output" not in result.model_fields_set:
+        return Status.FAILED, Reason.INVALID_OUTPUT, "the model gave no structured output"
     if not (result.result or "").strip():
         return Status.FAILED, Reason.NO_OUTPUT, "the final answer is empty"
     return Status.COMPLETED, None, ""

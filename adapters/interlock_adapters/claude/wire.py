@@ -146,6 +146,7 @@ class ResultLine(Line):
     errors: list[JsonValue] = []
     total_cost_usd: float | None = None
     usage: WireUsage | None = None
+    structured_output: JsonValue = None
 
 
 # ---- The control channel --------------------------------------------------------------------------------------------

@@ -192,6 +192,9 @@ class Driver:
 
     def _spawn(self, launch: Launch, environ: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
         home, state = self.folder / "home", self.folder / "state"
+        for file in launch.files:
+            (home / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (home / file.path).write_text(file.content, "utf-8")
         for link in launch.links:
             target = Path(link.target.replace("{state}", str(state)))
             target.mkdir(parents=True, exist_ok=True)

@@ -42,12 +42,20 @@ CASES = {
     "allow": ([Turn(bash("touch made; echo hi")), DONE], [], {}),
     "deny": ([Turn(bash("touch made")), DONE], [{"stage": "before", "refuse": "out of bounds"}], {}),
     "deny-second-gate": ([Turn(bash("touch made")), DONE], [{"stage": "confirm", "refuse": "gate"}], {}),
-    "deny-and-stop": ([Turn(bash("touch made")), DONE], [{"stage": "before", "refuse": "enough", "interrupt": True}], {}),
+    "deny-and-stop": (
+        [Turn(bash("touch made")), DONE],
+        [{"stage": "before", "refuse": "enough", "interrupt": True}],
+        {},
+    ),
     "modify": ([Turn(bash("touch made")), DONE], [{"stage": "before", "modify": {"command": "touch other"}}], {}),
     "replace": ([Turn(bash("echo secret")), DONE], [{"stage": "after", "replace": "[redacted]"}], {}),
     "withhold": ([Turn(bash("echo secret; exit 3")), DONE], [{"stage": "after", "replace": "[redacted]"}], {}),
     "fail": ([Turn(bash("exit 3")), DONE], [], {}),
-    "parallel": ([Turn(bash("echo 1"), bash("echo 2", "t2")), DONE], [{"stage": "before", "call": "t2", "refuse": "no"}], {}),
+    "parallel": (
+        [Turn(bash("echo 1"), bash("echo 2", "t2")), DONE],
+        [{"stage": "before", "call": "t2", "refuse": "no"}],
+        {},
+    ),
     "write": ([Turn(ToolCall("Write", {"file_path": "made", "content": "x"}, id="t1")), DONE], [], {}),
     "sub-agent": ([Turn(AGENT), Turn(bash("touch made", "t2")), Turn(Text("inner")), DONE], [], {}),
     "question": (

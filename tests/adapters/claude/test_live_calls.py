@@ -1,11 +1,14 @@
 """Verdicts on real calls of both pinned CLIs: they run, are refused, are changed, are asked about, as decided."""
 
+import sys
+
 import pytest
 
-from interlock.actions import Ask, Consult, Defer, Proceed, Refuse
+from interlock.actions import Ask, Consult, Defer, Proceed, Refuse, Substitute
 from interlock.approval import Answer
 from interlock.events import (
     FilesChanged,
+    Notice,
     SubagentFinished,
     SubagentStarted,
     ToolFinished,
@@ -163,12 +166,13 @@ def test_calls_of_a_sub_agent_are_asked_about_under_its_own_id(driver):
     assert not (driver.cwd / "made").exists()
 
 
-QUESTION = {
-    "questions": [
-        {"question": "Which?", "header": "Pick", "options": [{"label": "A", "description": "a"}, {"label": "B", "description": "b"}], "multiSelect": False},
-        {"question": "Why?", "header": "Say", "options": [{"label": "C", "description": "c"}, {"label": "D", "description": "d"}], "multiSelect": True},
-    ]
-}  # fmt: skip
+def offers(text, header, several, *labels):
+    """One question of the ask-the-user tool."""
+    options = [{"label": label, "description": label.lower()} for label in labels]
+    return {"question": text, "header": header, "options": options, "multiSelect": several}
+
+
+QUESTION = {"questions": [offers("Which?", "Pick", False, "A", "B"), offers("Why?", "Say", True, "C", "D")]}
 
 
 def test_a_question_is_asked_and_its_answer_reaches_the_model(driver):
@@ -278,3 +282,73 @@ def test_an_honest_corpus_of_odd_calls_raises_no_suspicion(driver):
     assert {event.tool_call_id for event in talk.of(ToolRequested)} == {call.id for call in calls}
     assert {event.tool_call_id for event in talk.of(ToolFinished)} == {call.id for call in calls}
     assert talk.suspicions() == []
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "required": ["bird"],
+    "additionalProperties": False,
+}
+
+
+def test_a_structured_answer_is_asked_about_and_given_back(driver):
+    call = ToolCall("StructuredOutput", {"bird": "heron"}, id="t1")
+    with ScriptedModel([Turn(call), DONE]) as model:
+        talk = driver.run(model, driver.request(output_schema=SCHEMA))
+    assert talk.ending.status is Status.COMPLETED
+    assert talk.ending.structured == {"bird": "heron"}
+    assert ("t1", "before") in stages(talk)
+
+
+def test_a_structured_answer_that_is_not_given_is_a_failure(driver):
+    with ScriptedModel([DONE] * 4) as model:
+        talk = driver.run(model, driver.request(output_schema=SCHEMA))
+    assert talk.ending.reason is Reason.INVALID_OUTPUT
+
+
+SERVER = """
+import json, sys
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOL = {"name": "say", "description": "d", "inputSchema": SCHEMA}
+ME = {"name": "s", "version": "1"}
+def answer(method, params):
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": ME}
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    if method == "tools/call":
+        return {"content": [{"type": "text", "text": "said " + params["arguments"]["text"]}]}
+    return {}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        result = answer(request["method"], request.get("params", {}))
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "shown"),
+    [
+        ({}, "said heron"),
+        ({"before": Refuse("no birds")}, "no birds"),
+        ({"before": Proceed({"text": "stork"}, changed=True)}, "said stork"),
+        ({"confirm": Proceed({"text": "crane"}, changed=True)}, "said crane"),
+        ({"after": Substitute("[redacted]")}, "[redacted]"),
+    ],
+)
+def test_a_tool_of_an_mcp_server_is_guarded_like_any_other(driver, verdicts, shown):
+    (driver.folder / "server.py").write_text(SERVER)
+    server = {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": [str(driver.folder / "server.py")],
+        "env": {"K": "secret"},
+    }
+    with ScriptedModel([Turn(ToolCall("mcp__birds__say", {"text": "heron"}, id="t1")), DONE]) as model:
+        talk = driver.run(model, driver.request(mcp_servers={"birds": server}), lambda asked: verdicts.get(asked.stage))
+        assert shown in driver.shown(model, "t1").content
+    assert talk.consults[0].call.subject.mcp == "birds/say"
+    assert talk.of(Notice) == []
+    assert [event.tool_kind for event in talk.of(ToolRequested)] == ["mcp"]

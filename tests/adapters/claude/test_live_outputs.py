@@ -1,4 +1,4 @@
-"""Outputs that may not be shown: replaced in each tool's own shape, or withheld by an interrupt; and the roads round."""
+"""Outputs that may not be shown: replaced in each tool's own shape, or withheld by an interrupt."""
 
 import json
 

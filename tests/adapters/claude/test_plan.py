@@ -171,7 +171,7 @@ def test_one_source_of_credentials_is_used_and_named(make_order, fields, order_f
     assert ("ANTHROPIC_API_KEY" in launch.drop_env) == dropped
     assert len(launch.warnings) == 1
     assert ("claude/projects", "{state}/claude/projects", "folder") in [
-        (link.path, link.target, link.make) for l in launch.links
+        (link.path, link.target, link.make) for link in launch.links
     ]
 
 
@@ -186,9 +186,9 @@ GUARDS = [
     "--permission-prompt-tool=x", "--plugin-dir=/x", "--plugin-url=u", "--mcp-config={}", "--strict-mcp-config",
     "--input-format=text", "--output-format=text", "--append-system-prompt=x", "--append-system-prompt-file=x",
     "--disallowedTools=x", "--disallowed-tools=x", "--resume=x", "--continue", "--session-id=x", "--fork-session",
-    "--model=m", "--effort=low", "--max-turns=1", "--max-budget-usd=1", "--add-dir=/", "--json-schema={}", "--agents={}",
-    "--agent=x", "--chrome", "--ide", "--worktree", "--from-pr=1", "--print", "--verbose", "-p", "-c", "-r", "-w",
-    "--replay-user-messages", "--brand-new", "prompt", "-", "--", "", "@file",
+    "--model=m", "--effort=low", "--max-turns=1", "--max-budget-usd=1", "--add-dir=/", "--json-schema={}",
+    "--agents={}", "--agent=x", "--chrome", "--ide", "--worktree", "--from-pr=1", "--print", "--verbose",
+    "-p", "-c", "-r", "-w", "--replay-user-messages", "--brand-new", "prompt", "-", "--", "", "@file",
 ]  # fmt: skip
 
 
@@ -242,6 +242,22 @@ def test_everything_that_is_wrong_is_said_at_once(make_order):
         "env",
         "env",
     ]
+
+
+def test_mcp_servers_stand_in_a_private_file_and_not_in_argv(make_order):
+    server = {"type": "stdio", "command": "serve", "args": ["-x"], "env": {"TOKEN": "sk-secret"}}
+    launch = TRANSPORT.launch(make_order(request(mcp_servers={"birds": server})))
+    assert "--mcp-config={home}/mcp.json" in [argument.text for argument in launch.argv]
+    assert "sk-secret" not in repr(launch.argv)
+    (file,) = launch.files
+    assert (file.path, file.sensitivity) == ("mcp.json", "secret")
+    assert json.loads(file.content) == {"mcpServers": {"birds": server}}
+
+
+@pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "a/b", ""])
+def test_a_server_s_name_must_leave_its_tools_names_clear(make_order, name):
+    server = {"type": "stdio", "command": "serve"}
+    assert unmet(make_order, mcp_servers={name: server}) == [(f"mcp_servers.{name}", name)]
 
 
 @pytest.mark.parametrize("value", ["latest", "", "/tmp/x.jsonl", "00000000000040008000000000000001"])
