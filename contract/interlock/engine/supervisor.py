@@ -65,6 +65,7 @@ class Supervisor:
         self._on_deaf = on_deaf
         self._outgoing: deque[bytes | None] = deque()
         self._written = anyio.Event()
+        self._input_closed = False
         self._reading = False
         self._received = 0
         self._reader = anyio.CancelScope()
@@ -77,7 +78,7 @@ class Supervisor:
 
     def start(self, group: TaskGroup) -> None:
         """Start reading, writing and watching in `group`."""
-        for task in (self._read, self._write, self._drain_stderr, self._watch, self._linger):
+        for task in (self._read, self._write, self._listen, self._drain_stderr, self._watch, self._linger):
             group.start_soon(task)
 
     def send(self, data: bytes) -> None:
@@ -87,6 +88,7 @@ class Supervisor:
 
     def close_input(self) -> None:
         """Close the agent's stdin once everything queued is written."""
+        self._input_closed = True
         self._outgoing.append(None)
         self._written.set()
 
@@ -147,17 +149,18 @@ class Supervisor:
                         return
                     await stdin.send(data)
                 except StreamClosed:
-                    await self._deaf()
                     return
             self._written = anyio.Event()
             if not self._outgoing:
                 await self._written.wait()
 
-    async def _deaf(self) -> None:
-        """The agent closed its stdin: unless it exits with that, what waits there for our answers never gets one."""
+    async def _listen(self) -> None:
+        """If the agent closes its stdin and stays, what waits there for our answers never gets one."""
+        while await self._process.stdin.receive(CHUNK):
+            pass  # whatever is written into a stdin is no message
         with anyio.move_on_after(DEAF):
             await self.exited.wait()
-        if not self.exited.is_set():
+        if not self.exited.is_set() and not self._input_closed:
             self._on_deaf()
 
     async def _drain_stderr(self) -> None:
