@@ -294,6 +294,20 @@ def test_specs_given_in_code_have_no_folder_for_relative_paths(world: World) -> 
         world.chain([HookSpec(name="h", command=("./guard",))])
 
 
+def test_rule_6_a_deadline_of_ones_own_must_fit_into_the_chains(world: World) -> None:
+    class Patient(Guard):
+        deadline = 300.0
+
+    limits = Limits(chain=10.0, hook=20.0)
+    assert world.chain(None, [Guard()], limits=limits).names
+    with pytest.raises(ConfigurationError, match=r"interceptor 'inside': its deadline of 300 s .* limits\.chain"):
+        world.chain(None, [Patient()], limits=limits)
+    assert world.chain([HookSpec(**named("h"))], limits=Limits(chain=1.0)).names
+    with pytest.raises(ConfigurationError, match="hook 'h'"):
+        world.chain([HookSpec(**named("h", timeout=11.0))], limits=limits)
+    assert world.chain(None, [Patient()], limits=Limits(chain=300.0)).names
+
+
 @pytest.mark.anyio
 async def test_deadlines_come_from_the_requests_limits(world: World) -> None:
     class Hangs:

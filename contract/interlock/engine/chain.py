@@ -215,6 +215,12 @@ def assemble(
     participants += take(read(users_file(os.environ, str(Path.home()))))
     if request.workspace_hooks:
         participants += take([_only_denies(one) for one in read(workspace_file(workspace))])
+    for one in participants:
+        if one.deadline > request.limits.chain and one.own_deadline:
+            problem = (
+                f"its deadline of {one.deadline:g} s is beyond that of the whole chain, {request.limits.chain:g} s"
+            )
+            raise ConfigurationError(one.title, f"{problem}; set limits.chain higher")
     return Chain(participants, limit=request.limits.chain)
 
 

@@ -45,6 +45,8 @@ class Participant:
     may: frozenset[Power] = frozenset(DEFAULT_POWERS)
     deadline: float = 5.0
     """Seconds for one answer."""
+    own_deadline: bool = False
+    """It asked for this deadline itself."""
     concerns: Concerns | None = None
     """None: every call."""
     on_failure: Literal["deny", "allow"] = "deny"
@@ -89,6 +91,7 @@ def from_interceptor(interceptor: object, default_deadline: float) -> Participan
         asks=asks,
         may=_powers(interceptor, source),
         deadline=float(deadline),
+        own_deadline=hasattr(interceptor, "deadline"),
         concerns=tool_matcher(_words(interceptor, "tools", source)),
     )
 
@@ -101,6 +104,7 @@ def from_program(spec: HookSpec, ask: AskOne) -> Participant:
         asks=dict.fromkeys(spec.events, ask),
         may=frozenset(spec.may),
         deadline=spec.timeout,
+        own_deadline="timeout" in spec.model_fields_set,
         concerns=tool_matcher(spec.tools),
         on_failure=spec.on_failure,
     )
