@@ -128,7 +128,8 @@ class Interceptor(Protocol):
     """A participant in this process.
 
     Optional attributes: `may` (tuple of powers; default deny, modify, replace), `deadline` (seconds; default 5),
-    `tools` (globs over kind or native name; default all). Without `before` or `after` it is not asked there.
+    `tools` (globs over kind or native name; default all), `events` (of those it has methods for; default all).
+    Without `before` or `after` it is not asked there.
     """
 
     @property

@@ -80,7 +80,9 @@ class Client:
 
         Raises `UnknownAgent`, `ConfigurationError`, `Unsupported` with every reason at once, or `NotInstalled`.
         """
-        return self._prepare(request, answered=answered)[0].plan
+        prepared, chain = self._prepare(request, answered=answered)
+        self._judge(prepared, chain)
+        return prepared.plan
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Run]:
         """A run whose events are read and whose approvals are answered inside the block; leaving it early cancels.
@@ -112,8 +114,23 @@ class Client:
         prepared, chain = self._prepare(request, answered=streamed)
         if self._audit_path is not None and self._audit is None:
             self._audit = Audit(self._audit_path)
+        setting = Setting(
+            prepared=prepared,
+            judge=self._judge(prepared, chain),
+            audit=self._audit,
+            streamed=streamed,
+            approver=self._approver,
+            answerer=self._answerer,
+            on_unguarded=self._on_unguarded,
+            withhold=prepared.order.needs.replace,
+            chain=chain.names,
+        )
+        return Drive(setting)
+
+    def _judge(self, prepared: Prepared, chain: Chain) -> Judge:
+        """Who judges the run's calls; raises `ConfigurationError` for a rule that cannot be understood."""
         order = prepared.order
-        judge = Judge(
+        return Judge(
             run_id=order.run_id,
             agent=prepared.plan.agent,
             permission=order.request.permission,
@@ -125,18 +142,6 @@ class Client:
             readers_void=not isinstance(order.request.session, NewSession),
             audit=self._audit,
         )
-        setting = Setting(
-            prepared=prepared,
-            judge=judge,
-            audit=self._audit,
-            streamed=streamed,
-            approver=self._approver,
-            answerer=self._answerer,
-            on_unguarded=self._on_unguarded,
-            withhold=order.needs.replace,
-            chain=chain.names,
-        )
-        return Drive(setting)
 
     async def _start(self, request: Request, *, streamed: bool) -> Drive:
         drive = self._drive(request, streamed=streamed)
