@@ -18,13 +18,14 @@ import anyio
 from interlock.approval import Answerer, Approver
 from interlock.engine.audit import Audit
 from interlock.engine.chain import Chain, assemble
-from interlock.engine.drive import Drive, Setting
+from interlock.engine.drive import Drive
 from interlock.engine.home import default_state
 from interlock.engine.judge import Judge
 from interlock.engine.plan import Plan, Prepared, prepare
 from interlock.engine.registry import find_adapter
 from interlock.engine.roots import start_root
 from interlock.engine.run import Run
+from interlock.engine.setting import Setting
 from interlock.hooks import HookSpec, Interceptor
 from interlock.outcome import Outcome
 from interlock.request import NewSession, Request

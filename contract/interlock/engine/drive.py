@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import anyio
 
@@ -33,19 +32,17 @@ from interlock.actions import (
     Wake,
     Withdraw,
 )
-from interlock.approval import Answer, Answerer, Approver
+from interlock.approval import Answer
 from interlock.capabilities import Unmet
-from interlock.engine.audit import Audit
 from interlock.engine.consults import Consults
 from interlock.engine.home import Home
-from interlock.engine.judge import Judge
 from interlock.engine.ledger import Finding, Ledger
 from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
-from interlock.engine.plan import Prepared
 from interlock.engine.process import spawn
 from interlock.engine.publisher import Publisher
 from interlock.engine.report import Report
+from interlock.engine.setting import Setting
 from interlock.engine.stopwatch import Stopwatch
 from interlock.engine.supervisor import Supervisor
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
@@ -59,26 +56,10 @@ from interlock.hooks import AuditRecord
 from interlock.outcome import Outcome, Reason, Status
 from interlock.tools import MAIN_AGENT
 
-__all__ = ["Drive", "Setting"]
+__all__ = ["Drive"]
 
 EXIT_GRACE = 5.0
 """Seconds that an agent has to exit by itself after its terminal message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What surrounds one run."""
-
-    prepared: Prepared
-    judge: Judge
-    audit: Audit | None
-    streamed: bool
-    approver: Approver | None
-    answerer: Answerer | None
-    on_unguarded: Literal["stop", "report"]
-    withhold: bool
-    """The chain may replace outputs, so pieces of them are not shown."""
-    chain: tuple[str, ...]
 
 
 class Drive:
@@ -115,29 +96,41 @@ class Drive:
         self._home: Home
         self._consults: Consults
         self._supervisor: Supervisor
-        self._group: anyio.abc.TaskGroup
+        self._handlers: anyio.abc.TaskGroup
         self._stopwatch: Stopwatch
         self._deadlines: Deadlines
 
     # ---- the root task ---------------------------------------------------------------------------------------------
 
     async def main(self) -> None:
-        """Run from start to end; raises nothing but the cancellation of its own task."""
+        """Run from start to end; raises nothing but the cancellation of its own task.
+
+        The run is over even if a handler is not, which nobody can force to end.
+        """
         try:
             await self._begin()
-            try:
-                await self._drive()
-            except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
-                self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
-            finally:
-                self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
-                self._conclude()
+            async with anyio.create_task_group() as self._handlers:
+                try:
+                    await self._drive()
+                except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
+                    self._fault(error)
+                finally:
+                    self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+                    self._conclude()
+                    self._over()
+                    self._handlers.cancel_scope.cancel()
         except InterlockError as error:
             self.failure = error
         finally:
-            self.mailbox.close()
-            self.started.set()
-            self.finished.set()
+            self._over()
+
+    def _over(self) -> None:
+        self.mailbox.close()
+        self.started.set()
+        self.finished.set()
+
+    def _fault(self, error: Exception) -> None:
+        self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
 
     async def _begin(self) -> None:
         prepared = self.setting.prepared
@@ -178,10 +171,10 @@ class Drive:
             )
         )
         try:
-            async with anyio.create_task_group() as self._group:
-                self._supervisor.start(self._group)
-                self._group.start_soon(self._deadlines.watch, self.settle)
-                self._group.start_soon(self._watch_loss)
+            async with anyio.create_task_group() as group:
+                self._supervisor.start(group)
+                group.start_soon(self._deadlines.watch, self.settle)
+                group.start_soon(self._watch_loss)
                 self.started.set()
                 try:
                     self.perform(self._codec.start())
@@ -193,7 +186,7 @@ class Drive:
                     raise
                 with anyio.CancelScope(shield=True):
                     await self._wind_down()
-                self._group.cancel_scope.cancel()
+                group.cancel_scope.cancel()
         finally:
             self._supervisor.close()
 
@@ -221,7 +214,7 @@ class Drive:
         try:
             self._hear_exit()
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
-            self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
+            self._fault(error)
         self.publish(*self._ledger.cut_short())
         code, signal = self._exit()
         outcome = self.report.outcome(self._ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text())
@@ -307,8 +300,14 @@ class Drive:
 
     def _start(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
         """A task an approval, a task a hook call; after the end nothing is started any more."""
-        if not self._group.cancel_scope.cancel_called:
-            self._group.start_soon(task, action)
+        if not self.finished.is_set():
+            self._handlers.start_soon(self._handle, task, action)
+
+    async def _handle(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
+        try:
+            await task(action)
+        except Exception as error:  # noqa: BLE001  # as in the root task
+            self._fault(error)
 
     async def _consult(self, ask: Consult) -> None:
         verdict = await self._consults.consult(ask)

@@ -36,7 +36,9 @@ class Mailbox:
         self._weight = 0
 
     def put(self, batch: Sequence[BaseEvent]) -> None:
-        """Add events; never waits, so that a verdict is never held up by a slow reader."""
+        """Add events, unless it is closed; never waits, so that a verdict is never held up by a slow reader."""
+        if self._closed:
+            return
         self._queue.extend(batch)
         self._weight, self._coming = self._weight + self._coming, 0
         self._trim()
