@@ -245,7 +245,7 @@ class ClaudeCodec:
 
     def _retried(self, retry: ApiRetry) -> Iterator[Action]:
         """A wrong key does not become right: the CLI would try it for over a minute. A login may yet be renewed."""
-        patience = 1 if self._login == "environment" else 3
+        patience = 3 if self._login == "file" else 1
         if retry.error != "authentication_failed" or retry.attempt < patience or self._done:
             return
         message = "the service does not accept the credentials"

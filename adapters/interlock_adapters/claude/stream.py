@@ -141,6 +141,8 @@ class Stream:
             return
         state.finished = True
         failed = block.get("is_error") is True
+        if state.denied_by is None and _rejected(call_id, message.get("tool_result_meta")):
+            state.denied_by = "agent"
         denied = failed and state.denied_by is not None
         yield ToolFinished(
             agent_id=state.key.agent_id,
@@ -237,6 +239,17 @@ def _shown(content: JsonValue) -> JsonValue:
     if len(texts) != len(content):
         return content
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _rejected(call_id: str, told: JsonValue) -> bool:
+    """Whether the CLI says that its own permissions stopped a call; 2.1.332 does, beside the result."""
+    for entry in told if isinstance(told, list) else ():
+        match entry:
+            case {"id": str(named), "permission_decision": {"decision": "reject"}} if named == call_id:
+                return True
+            case _:
+                continue
+    return False
 
 
 def _files(state: CallState, told: JsonValue) -> Iterator[BaseEvent]:

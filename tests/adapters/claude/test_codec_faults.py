@@ -410,6 +410,47 @@ def test_a_limit_that_blocks_nothing_is_no_failure(begin):
     assert not actions[0].ending.rate_limit.blocking
 
 
+TOOL_USE = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+REJECTED = [{"id": "t1", "permission_decision": {"decision": "reject"}}]
+
+
+def told_of(**more):
+    """The result of the call t1, as an error."""
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": True}
+    return line({"type": "user", "message": {"role": "user", "content": [block]}, **more})
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "status", "by"),
+    [
+        (b"", {}, "error", ""),
+        (b"", {"tool_result_meta": REJECTED}, "denied", "agent"),
+        (line({"type": "system", "subtype": "permission_denied", "tool_use_id": "t1"}), {}, "denied", "agent"),
+        (b"", {"tool_result_meta": [{"id": "t2", "permission_decision": {"decision": "reject"}}]}, "error", ""),
+    ],
+)
+def test_a_call_that_the_agent_itself_denied_is_told_from_one_that_failed(begin, before, more, status, by):
+    codec = begin()
+    given(codec, line({"type": "assistant", "message": {"content": [TOOL_USE]}}))
+    _, events = given(codec, before + told_of(**more))
+    assert [(event.status, event.by) for event in events] == [(status, by)]
+
+
+def test_a_result_is_told_once(begin):
+    codec = begin()
+    given(codec, line({"type": "assistant", "message": {"content": [TOOL_USE]}}))
+    _, events = given(codec, told_of() + told_of())
+    assert [event.type for event in events] == ["tool_finished"]
+
+
+def test_what_a_sub_agent_says_stands_under_its_own_id(begin):
+    codec = begin()
+    task = {"task_id": "a1", "tool_use_id": "t0", "task_type": "local_agent", "description": "d"}
+    given(codec, line({"type": "system", "subtype": "task_started", **task}))
+    _, events = given(codec, delta(parent_tool_use_id="t0") + delta(parent_tool_use_id=None))
+    assert [event.agent_id for event in events] == ["a1", "main"]
+
+
 # ---- Endings --------------------------------------------------------------------------------------------------------
 
 
