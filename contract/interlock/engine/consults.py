@@ -305,6 +305,9 @@ class Consults:
         if entry is None or entry.decision is None:
             reason = "the agent asked about a call that it had not shown before"
             self._decide(ask, Ruling(result="deny", by="policy", reason=reason, call=ask.call))
+            if self.ledger.complete:
+                reason = "was asked about, and nobody had been shown it before: what carries the chain does not work"
+                self.desk.found(Finding("no_decision", ask.key, ask.call.tool_name, reason))
             return Refuse(reason)
         return Refuse(entry.reason or "the agent asked about another input than was decided on")
 
