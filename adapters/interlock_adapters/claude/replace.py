@@ -148,6 +148,7 @@ SHAPES: Mapping[str, Shape] = {
     "Agent": Shape(_read_agent, _write_agent),
     "Write": _set("filePath"),
     "Edit": _set("filePath"),
+    "NotebookEdit": _set("new_source"),
     "AskUserQuestion": Shape(_field("answers"), _write_answers),
 }
-"""Write and Edit show the model nothing but the path, inside a fixed sentence."""
+"""Write and Edit show the model nothing but the path, NotebookEdit the new source, inside a fixed sentence."""

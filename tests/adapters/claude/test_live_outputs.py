@@ -1,11 +1,14 @@
 """Outputs that may not be shown: replaced in each tool's own shape, or withheld by an interrupt."""
 
+import base64
 import json
 
 import pytest
 
-from interlock.actions import Consult, Keep, Refuse, Substitute
+from interlock.actions import Ask, Consult, Keep, Refuse, Substitute
+from interlock.approval import Answer
 from interlock.events import ToolFinished
+from interlock.model import FrozenMap
 from interlock.outcome import Reason, Status
 from interlock.request import Resume
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn, Usage
@@ -13,6 +16,9 @@ from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Tur
 pytestmark = pytest.mark.live
 SECRET = "tiger-lily-4711"
 DONE = Turn(Text("done"))
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def redact(asked):
@@ -64,6 +70,46 @@ def test_of_a_changed_file_the_model_sees_only_what_stands_in_place_of_its_path(
         assert "f.txt" not in shown.content
     assert (driver.cwd / "f.txt").read_text() == "two\n"
     assert talk.ending.status is Status.COMPLETED
+
+
+def test_the_source_of_a_changed_notebook_cell_is_replaced(driver):
+    path = driver.cwd / "n.ipynb"
+    cell = {"cell_type": "code", "id": "c1", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    read = ToolCall("Read", {"file_path": str(path)}, id="t0")
+    native = {"notebook_path": str(path), "cell_id": "c1", "new_source": "print(2)"}
+    with ScriptedModel([Turn(read), Turn(ToolCall("NotebookEdit", native, id="t1")), DONE]) as model:
+        driver.run(model, decide=lambda asked: redact(asked) if asked.key.call == "t1" else None)
+        shown = driver.shown(model, "t1").content
+    assert "[redacted]" in shown
+    assert "print(2)" not in shown
+    assert "print(2)" in path.read_text()
+
+
+@pytest.mark.parametrize("form", ["an image", "a notebook", "a second read"])
+def test_what_is_read_in_another_form_than_text_is_replaced_too(driver, form):
+    path = driver.cwd / {"an image": "i.png", "a notebook": "n.ipynb", "a second read": "f.txt"}[form]
+    cell = {"cell_type": "code", "id": "c1", "metadata": {}, "source": SECRET, "outputs": [], "execution_count": None}
+    notebook = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    path.write_bytes({"an image": PIXEL, "a notebook": notebook, "a second read": SECRET.encode()}[form])
+    reads = [Turn(ToolCall("Read", {"file_path": str(path)}, id=f"t{n}")) for n in (1, 2)]
+    with ScriptedModel([*reads, DONE]) as model:
+        talk = driver.run(model, decide=redact)
+        assert "[redacted]" in driver.shown(model, "t1").content
+        assert "[redacted]" in driver.shown(model, "t2").content
+        assert SECRET not in everything(model)
+        assert base64.b64encode(PIXEL).decode() not in everything(model)
+    assert talk.ending.status is Status.COMPLETED
+
+
+def test_an_answer_of_the_user_is_replaced(driver):
+    options = [{"label": "A", "description": "a"}, {"label": "B", "description": "b"}]
+    asked = {"questions": [{"question": "Which?", "header": "Pick", "options": options, "multiSelect": False}]}
+    answer = Answer(answers=FrozenMap({"1": (SECRET,)}))
+    with ScriptedModel([Turn(ToolCall("AskUserQuestion", asked, id="t1")), DONE]) as model:
+        driver.run(model, decide=lambda one: answer if isinstance(one, Ask) else redact(one))
+        assert "[redacted]" in driver.shown(model, "t1").content
+        assert SECRET not in everything(model)
 
 
 def test_the_report_of_a_sub_agent_is_replaced(driver):
