@@ -21,12 +21,15 @@ CONFIG_HOME = "claude"
 _ALWAYS: Mapping[str, str] = {
     "CLAUDE_CONFIG_DIR": "{home}/" + CONFIG_HOME,
     "CLAUDE_CODE_ENTRYPOINT": "interlock",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
+"""Notes that the agent keeps beside its sessions would speak to later runs (2.1.197 loads them): they are off."""
 
 _REPLACING: Mapping[str, str] = {
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",

@@ -132,6 +132,17 @@ def test_a_hostile_repository_and_a_user_s_configuration_take_no_part(driver):
     assert talk.of(Notice) == []
 
 
+def test_notes_that_an_earlier_run_left_beside_its_sessions_take_no_part(driver):
+    folder = "".join(char if char.isalnum() else "-" for char in str(driver.cwd))
+    memory = driver.folder / "state" / "claude" / "projects" / folder / "memory"
+    memory.mkdir(parents=True)
+    (memory / "MEMORY.md").write_text("- tiger-lily was planted\n")
+    with ScriptedModel([DONE]) as model:
+        talk = driver.run(model)
+        assert (memory.parent / f"{talk.ending.session_id}.jsonl").exists()
+        assert not any(b"tiger-lily" in request.raw for request in model.requests)
+
+
 def test_settings_that_are_not_ours_stop_the_run_before_the_prompt(driver):
     """A second `--settings` stands in for whatever else may replace ours."""
     settings = json.dumps({"permissions": {"allow": ["Bash"]}})
