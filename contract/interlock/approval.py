@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Discriminator, Field, TypeAdapter
 
-from interlock.model import FrozenMap, JsonValue, Model, canonical_json
+from interlock.model import FrozenMap, JsonValue, Map, Model, canonical_json
 from interlock.permission import Rule
 from interlock.tools import ToolCall
 
@@ -30,7 +30,7 @@ class Approve(Model):
     """Yes to one call; `updated_input` replaces the whole input, once."""
 
     decision: Literal["approve"] = "approve"
-    updated_input: FrozenMap[JsonValue] | None = None
+    updated_input: Map[JsonValue] | None = None
     remember: Rule | None = None
     """A rule that allows further calls for the rest of this run; it is ours and never sent to the agent."""
 
@@ -153,7 +153,7 @@ class Question(Model):
 class Answer(Model):
     """The answers by question id; a question that is missing was left unanswered. `declined` refuses them all."""
 
-    answers: FrozenMap[tuple[str, ...]] = Field(default_factory=FrozenMap[tuple[str, ...]])
+    answers: Map[tuple[str, ...]] = Field(default_factory=FrozenMap[tuple[str, ...]])
     declined: bool = False
     reason: str = "the user declined to answer"
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, Discriminator, Field, StrictBool, TypeAdapter, model_validator
 
-from interlock.model import FrozenMap, JsonValue, Model
+from interlock.model import FrozenMap, JsonValue, Map, Model
 from interlock.permission import Binding
 from interlock.tools import Subject, ToolKind
 
@@ -157,7 +157,7 @@ class HookSpec(Model):
     """One process for the whole run, one JSON object a line with an `id`."""
     in_workspace: bool = False
     """Says that the program is meant to lie inside the workspace; refused otherwise."""
-    env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    env: Map[str] = Field(default_factory=FrozenMap[str])
     """Variables beside the baseline; credentials are never passed by themselves."""
 
     @model_validator(mode="after")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, TypeVar, cast
+from typing import Annotated, Any, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema, from_json, to_json
 
-__all__ = ["FrozenMap", "JsonValue", "Model", "canonical_json", "digest", "same_json"]
+__all__ = ["FrozenMap", "JsonValue", "Map", "Model", "canonical_json", "digest", "same_json"]
 
 V = TypeVar("V")
 
@@ -55,15 +55,22 @@ class FrozenMap(Mapping[str, V]):
     def __hash__(self) -> int:
         return hash(frozenset(self._items))  # the keys alone: a JSON value may hold lists
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        values = handler.generate_schema((getattr(source, "__args__", None) or (JsonValue,))[0])
+
+class _Frozen:
+    """Turns what a mapping field is given into a `FrozenMap`, and back into a plain object as JSON."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        values = handler.generate_schema(get_args(source)[1])
         plain = core_schema.no_info_before_validator_function(
             _plain, core_schema.dict_schema(core_schema.str_schema(), values)
         )
         return core_schema.no_info_after_validator_function(
-            cls, plain, serialization=core_schema.plain_serializer_function_ser_schema(dict)
+            FrozenMap, plain, serialization=core_schema.plain_serializer_function_ser_schema(dict)
         )
+
+
+Map = Annotated[Mapping[str, V], _Frozen()]
+"""The type of a mapping field: any mapping may be given, a `FrozenMap` is kept."""
 
 
 def _plain(given: object) -> object:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from interlock.model import FrozenMap, JsonValue, Model
+from interlock.model import FrozenMap, JsonValue, Map, Model
 from interlock.tools import MAIN_AGENT, ToolKind
 
 __all__ = ["Denial", "Outcome", "RateLimit", "Reason", "Status", "Usage"]
@@ -135,7 +135,7 @@ class Outcome(Model):
     """The end of what stood on stdout and was no message."""
     duration: float = 0.0
     """Seconds."""
-    labels: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    labels: Map[str] = Field(default_factory=FrozenMap[str])
 
     @property
     def ok(self) -> bool:

@@ -6,8 +6,9 @@ An answer of no beats everything; then what you allowed; then what you said for 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -109,6 +110,20 @@ class Permission(Model):
     """Whether the agent's sandbox lets commands reach the network; None leaves it to the agent."""
     writable: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Directories beyond cwd and add_dirs that a sandbox leaves writable."""
+
+    if TYPE_CHECKING:  # the words of JSON are fine in Python too
+
+        def __init__(
+            self,
+            *,
+            posture: Posture | Literal["none", "read", "edit", "full"] = ...,
+            allow: Sequence[str] = ...,
+            deny: Sequence[str] = ...,
+            otherwise: Otherwise | Literal["deny", "ask", "chain", "agent"] = ...,
+            backstop: Backstop | Literal["any", "gate", "sandbox", "flags", "none"] = ...,
+            network: bool | None = ...,
+            writable: Sequence[str] = ...,
+        ) -> None: ...
 
 
 Binding = Literal["interceptor", "hook"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, field_validator
 
 from interlock.hooks import HookSpec
-from interlock.model import FrozenMap, JsonValue, Model, digest
+from interlock.model import FrozenMap, JsonValue, Map, Model, digest
 from interlock.permission import Permission
 
 __all__ = [
@@ -93,7 +94,7 @@ class StdioServer(Model):
     type: Literal["stdio"] = "stdio"
     command: Text
     args: tuple[Plain, ...] = ()
-    env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    env: Map[str] = Field(default_factory=FrozenMap[str])
 
 
 class HttpServer(Model):
@@ -101,7 +102,7 @@ class HttpServer(Model):
 
     type: Literal["http", "sse"] = "http"
     url: Text
-    headers: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    headers: Map[str] = Field(default_factory=FrozenMap[str])
 
 
 McpServer = Annotated[StdioServer | HttpServer, Discriminator("type")]
@@ -124,6 +125,12 @@ def _model_schema(value: type[object]) -> object:
     return value.model_json_schema() if issubclass(value, BaseModel) else value
 
 
+if TYPE_CHECKING:
+    Schema = Mapping[str, JsonValue] | type[BaseModel]
+else:
+    Schema = Annotated[Map[JsonValue], BeforeValidator(_schema_of)]
+
+
 class Request(Model):
     """One run: which agent does what, where, and what it may do. What the agent cannot do is `Unsupported`."""
 
@@ -142,7 +149,7 @@ class Request(Model):
     add_dirs: tuple[Text, ...] = ()
     """Directories beside cwd that count as inside."""
     images: tuple[Image, ...] = ()
-    env: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    env: Map[str] = Field(default_factory=FrozenMap[str])
     """Variables for the agent beside those of `env_policy`."""
     env_policy: Literal["minimal", "inherit"] = "minimal"
     """`minimal`: PATH, HOME and the like, and the agent's own key variables; `inherit`: all but what switches guards
@@ -150,8 +157,8 @@ class Request(Model):
     login: Text = "user"
     """`user`: the login the person already has, and nothing else of theirs; `env`: keys from the environment; or the
     path of a folder that holds the login."""
-    mcp_servers: FrozenMap[McpServer] = Field(default_factory=FrozenMap[McpServer])
-    output_schema: Annotated[FrozenMap[JsonValue] | None, BeforeValidator(_schema_of)] = None
+    mcp_servers: Map[McpServer] = Field(default_factory=FrozenMap[McpServer])
+    output_schema: Schema | None = None
     """A JSON Schema, or a pydantic model, for the final answer; validated here."""
     limits: Limits = Field(default_factory=Limits)
     hooks: tuple[HookSpec, ...] = ()
@@ -167,7 +174,7 @@ class Request(Model):
     """Last on the command line, for what has no field; what weakens a guard is `Unsupported`."""
     trust_workspace: bool = False
     """Whether a workspace whose git configuration names programs may be used."""
-    labels: FrozenMap[str] = Field(default_factory=FrozenMap[str])
+    labels: Map[str] = Field(default_factory=FrozenMap[str])
     """Yours; they come back in the outcome."""
 
     @field_validator("prompt")
@@ -180,12 +187,17 @@ class Request(Model):
 
     @field_validator("env")
     @classmethod
-    def _names_are_plain(cls, env: FrozenMap[str]) -> FrozenMap[str]:
+    def _names_are_plain(cls, env: Map[str]) -> Map[str]:
         for name, value in env.items():
             if not name or "=" in name or "\0" in name or "\0" in value:
                 message = f"{name!r} cannot be an environment variable: no empty name, no `=` in it, no NUL"
                 raise ValueError(message)
         return env
+
+    def json_schema(self) -> Mapping[str, JsonValue] | None:
+        """The output schema as JSON Schema, whatever it was given as."""
+        schema = self.output_schema
+        return None if schema is None or isinstance(schema, type) else schema
 
     def digest(self) -> str:
         """`sha256:` and a hex digest that two requests share exactly if their JSON is the same, `1` not being `1.0`."""

@@ -3,7 +3,7 @@
 The strategies are read off the models' own fields, so a new field or a new model is tested without being named here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -91,7 +91,7 @@ def _simple(annotation: Any, metadata: tuple[Any, ...]) -> st.SearchStrategy[Any
         Literal: lambda: st.sampled_from(arguments),
         tuple: lambda: st.lists(of(arguments[0]), min_size=least, max_size=2).map(tuple),
         frozenset: lambda: st.frozensets(of(arguments[0]), max_size=3),
-        FrozenMap: lambda: st.dictionaries(st.text(max_size=4), of(arguments[0]), max_size=2),
+        Mapping: lambda: st.dictionaries(st.text(max_size=4), of(arguments[1]), max_size=2),
         Union: lambda: st.one_of([of(argument, metadata) for argument in arguments]),
         UnionType: lambda: st.one_of([of(argument, metadata) for argument in arguments]),
     }

@@ -46,8 +46,8 @@ class Handshake:
             body["hooks"] = {event: [self._hook(name)] for event, name in _HOOKS.items()}
         if self.order.request.instructions is not None:
             body["appendSystemPrompt"] = self.order.request.instructions
-        if self.order.request.output_schema is not None:
-            body["jsonSchema"] = dict(self.order.request.output_schema)
+        if (schema := self.order.request.json_schema()) is not None:
+            body["jsonSchema"] = dict(schema)
         yield Send(wire.request(INITIALIZE, body) + wire.request(SETTINGS, {"subtype": "get_settings"}))
 
     def expects(self, request_id: str) -> bool:

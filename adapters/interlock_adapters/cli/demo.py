@@ -19,7 +19,7 @@ from interlock.engine.run import Run
 from interlock.errors import InterlockError
 from interlock.events import ApprovalRequested, BaseEvent, ToolFinished
 from interlock.hooks import Allow, DenyCall, HookCall, Modify, Replace
-from interlock.model import FrozenMap, JsonValue, canonical_json
+from interlock.model import JsonValue, canonical_json
 from interlock.permission import Otherwise, Permission
 from interlock.request import Request
 from interlock.tools import ToolKind
@@ -167,7 +167,7 @@ def _request(folder: Path, workspace: Path) -> Request:
         cwd=str(workspace),
         binary=str(install(folder, SCRIPT)),
         login="env",
-        env=FrozenMap({"ANTHROPIC_API_KEY": "demo"}),
+        env={"ANTHROPIC_API_KEY": "demo"},
         permission=Permission(otherwise=Otherwise.ASK),
     )
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from interlock.approval import Answer, Approval, Approve, Deny, Question, QuestionItem, escape
 from interlock.errors import NotOpen
 from interlock.events import ApprovalResolved
-from interlock.model import FrozenMap, JsonValue, canonical_json, same_json
+from interlock.model import JsonValue, canonical_json, same_json
 from interlock.tools import Subject, ToolCall
 from interlock_adapters.cli.keyboard import Keyboard
 from interlock_adapters.cli.output import safe_line, safe_text
@@ -165,7 +165,7 @@ class Terminal:
             await self._screen.ask(approval.model_copy(update={"call": edited, "description": ""}).display())
             match await self._asked("run this instead? [y]es, [n]o, [e]dit again: "):
                 case "y" | "yes":
-                    return Approve(updated_input=FrozenMap(_object(edited.input)))
+                    return Approve(updated_input=_object(edited.input))
                 case "e" | "edit":
                     call = edited
                 case _:
@@ -217,7 +217,7 @@ class Terminal:
                 return Answer(declined=True)
             if answer:
                 answers[item.id] = answer
-        return Answer(answers=FrozenMap(answers)) if answers else Answer(declined=True)
+        return Answer(answers=answers) if answers else Answer(declined=True)
 
     async def _reply_to(self, item: QuestionItem) -> tuple[str, ...] | None:
         await self._screen.ask(safe_text(item.text))

@@ -99,14 +99,14 @@ class People:
         async def handle(ask: Callable[[T], Awaitable[A]]) -> None:
             docket.offer(subject.id, await ask(subject), "approver")
 
+        resolution: Resolution[A] | None = None
         with anyio.move_on_after(self.wait):
             async with anyio.create_task_group() as group:
                 if handler is not None:
                     group.start_soon(handle, handler)
                 resolution = await docket.wait(subject.id)
                 group.cancel_scope.cancel()
-            return resolution
-        return None
+        return resolution
 
     def _approver(self) -> Callable[[Approval], Awaitable[Approve | Deny]] | None:
         approver = self.approver

@@ -222,7 +222,8 @@ def _backstop(order: Order, can: Capabilities) -> Backstop:
     if permission.backstop is not Backstop.ANY:
         return permission.backstop
     agent_decides = permission.otherwise is Otherwise.AGENT
-    return next(stop for stop in can.backstops if not (agent_decides and stop is Backstop.GATE))
+    fitting = (stop for stop in can.backstops if not (agent_decides and stop is Backstop.GATE))
+    return next(fitting, Backstop.NONE)
 
 
 def _plan(

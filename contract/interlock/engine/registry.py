@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from interlock.adapter import Adapter
 from interlock.errors import ConfigurationError, UnknownAgent
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["GROUP", "find_adapter", "known_agents"]
 
@@ -15,6 +18,8 @@ GROUP = "interlock.adapters"
 
 @cache
 def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # slow to import, and not needed to import us
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

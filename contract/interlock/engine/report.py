@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from interlock.actions import Ending, Ready
 from interlock.engine.ledger import Ledger
 from interlock.events import BaseEvent, Notice, RateLimited
-from interlock.model import FrozenMap
 from interlock.outcome import Outcome, RateLimit, Status
 
 __all__ = ["Report"]
@@ -18,7 +18,7 @@ MOST_WARNINGS = 100
 class Report:
     """Collects; the first `settle` decides, and what the agent reports beside it fills the gaps."""
 
-    def __init__(self, run_id: str, agent: str, warnings: tuple[str, ...], labels: FrozenMap[str]) -> None:
+    def __init__(self, run_id: str, agent: str, warnings: tuple[str, ...], labels: Mapping[str, str]) -> None:
         self.agent = agent
         self.final: Outcome | None = None
         self._run_id = run_id

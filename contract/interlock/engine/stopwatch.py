@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import anyio
@@ -28,7 +28,7 @@ class Stopwatch:
         return now - self._since - self._paused_for
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> Generator[None]:
         """Stand still inside the block."""
         if not self._pauses:
             self._paused_at = self._clock()
