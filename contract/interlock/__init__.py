@@ -23,9 +23,10 @@ if TYPE_CHECKING:
         decision_adapter,
     )
     from interlock.capabilities import Capabilities, Hole, Unmet
-    from interlock.engine.client import Client, plan, run, run_sync, stream
+    from interlock.engine.client import Client
     from interlock.engine.plan import Plan
     from interlock.engine.run import Run
+    from interlock.engine.shortcuts import plan, run, run_sync, stream
     from interlock.errors import (
         AgentError,
         ConfigurationError,
@@ -214,9 +215,10 @@ _NAMES = {
         "Answer Answerer Approval Approve Approver Choice Decision Deny Question QuestionItem decision_adapter"
     ),
     "interlock.capabilities": "Capabilities Hole Unmet",
-    "interlock.engine.client": "Client plan run run_sync stream",
+    "interlock.engine.client": "Client",
     "interlock.engine.plan": "Plan",
     "interlock.engine.run": "Run",
+    "interlock.engine.shortcuts": "plan run run_sync stream",
     "interlock.errors": (
         "AgentError ConfigurationError ContractError InterlockError NotInstalled NotOpen "
         "RunEnded RunFailed StartFailed UnknownAgent Unsupported"

@@ -1,16 +1,17 @@
 """The client: what holds for every run (the chain, who answers, the audit), so that no run is unguarded by accident.
 
-`run`, `stream` and `plan` are its methods; the functions of the same names use a client without a chain.
+`run`, `stream` and `plan` are its methods; the functions of these names, in `shortcuts`, use one without a chain.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 from uuid import uuid4
 
 import anyio
@@ -30,7 +31,7 @@ from interlock.hooks import HookSpec, Interceptor
 from interlock.outcome import Outcome
 from interlock.request import NewSession, Request
 
-__all__ = ["Client", "plan", "run", "run_sync", "stream"]
+__all__ = ["Client"]
 
 Path_ = str | os.PathLike[str]
 
@@ -90,11 +91,11 @@ class Client:
 
         Entering raises what `plan` raises before any process is started, and `StartFailed`.
         """
-        return _Streamed(self, request, streamed=True)
+        return _Streamed(partial(self._start, request, streamed=True))
 
     async def run(self, request: Request, *, check: bool = True) -> Outcome:
         """One run to its end; raises `RunFailed` unless it completed or `check` is off."""
-        async with _Streamed(self, request, streamed=False) as run:
+        async with _Streamed(partial(self._start, request, streamed=False)) as run:
             return await run.outcome(check=check)
 
     def _prepare(self, request: Request, *, answered: bool) -> tuple[Prepared, Chain]:
@@ -169,14 +170,12 @@ class Client:
 class _Streamed(AbstractAsyncContextManager[Run]):
     """A run as a block: entered it is started, left it is over, from whichever task."""
 
-    def __init__(self, client: Client, request: Request, *, streamed: bool) -> None:
-        self._client = client
-        self._request = request
-        self._streamed = streamed
+    def __init__(self, start: Callable[[], Awaitable[Drive]]) -> None:
+        self._start = start
         self._drive: Drive | None = None
 
     async def __aenter__(self) -> Run:
-        self._drive = await self._client._start(self._request, streamed=self._streamed)  # noqa: SLF001  # its other half
+        self._drive = await self._start()
         return Run(self._drive)
 
     async def __aexit__(
@@ -193,28 +192,3 @@ async def _leave(*drives: Drive) -> None:
         drive.leave()
     for drive in drives:
         await drive.finished.wait()
-
-
-def plan(request: Request, *, answered: bool = False) -> Plan:
-    """`Client().plan`: what the request would run; starts nothing."""
-    return Client().plan(request, answered=answered)
-
-
-def stream(request: Request) -> AbstractAsyncContextManager[Run]:
-    """`Client().stream`: a run whose events are read inside the block."""
-    return Client().stream(request)
-
-
-async def run(request: Request, *, check: bool = True) -> Outcome:
-    """`Client().run`: one run to its end."""
-    return await Client().run(request, check=check)
-
-
-def run_sync(request: Request, *, check: bool = True, **client: Any) -> Outcome:
-    """One run to its end, for scripts; further arguments are those of `Client`."""
-
-    async def main() -> Outcome:
-        async with Client(**client) as interlock:
-            return await interlock.run(request, check=check)
-
-    return anyio.run(main)
