@@ -20,7 +20,7 @@ from interlock.errors import ConfigurationError
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.hooks import HooksFile, HookSpec
 
-__all__ = ["ADMINISTRATORS_FILE", "FoundSpec", "read_hooks_file", "users_file", "workspace_file"]
+__all__ = ["ADMINISTRATORS_FILE", "FoundSpec", "owned_content", "read_hooks_file", "users_file", "workspace_file"]
 
 ADMINISTRATORS_FILE = "/etc/interlock/hooks.json"
 LONGEST = 4 * 1024 * 1024
@@ -49,7 +49,7 @@ def workspace_file(workspace: str) -> str:
 
 def read_hooks_file(path: str, *, must_exist: bool = False, owner: int | None = None) -> tuple[FoundSpec, ...]:
     """The specs of a hooks file; raises `ConfigurationError`. `owner`: the one user id that may write it."""
-    data = _content(path, must_exist=must_exist, owner=owner)
+    data = owned_content(path, must_exist=must_exist, owner=owner)
     if data is None:
         return ()
     value = parse_object(data)
@@ -98,7 +98,8 @@ def _check_keys(data: bytes, path: str) -> None:
         raise ConfigurationError(path, f"it cannot be read: {error}") from error
 
 
-def _content(path: str, *, must_exist: bool, owner: int | None) -> bytes | None:
+def owned_content(path: str, *, must_exist: bool, owner: int | None) -> bytes | None:
+    """The content of a configuration file; None if there is none. Raises `ConfigurationError`; `owner` as above."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
