@@ -23,6 +23,7 @@ from interlock import (
     HookOutcome,
     Interceptor,
     Outcome,
+    Plan,
     Question,
     Request,
 )
@@ -95,6 +96,7 @@ class Policy:
 class Played:
     """A run that is over, and all that the model was sent."""
 
+    plan: Plan
     outcome: Outcome
     events: list[Any]
     requests: tuple[ModelRequest, ...]
@@ -144,10 +146,10 @@ class Live:
         """What leads the CLI to the scripted model."""
         return {name: value for name, value in model.environment("claude").items() if name in SERVICE}
 
-    def request(self, model: ScriptedModel, prompt: str = "go", **fields: object) -> Request:
+    def request(self, service: ScriptedModel, /, prompt: str = "go", **fields: object) -> Request:
         """A request in the workspace, to the scripted model."""
         given: dict[str, object] = {"agent": "claude", "prompt": prompt, "cwd": str(self.workspace), "login": "env"}
-        given |= {"binary": str(self.cli), "env": self.service(model)}
+        given |= {"binary": str(self.cli), "env": self.service(service)}
         return Request.model_validate(given | fields)
 
     async def play(
@@ -176,7 +178,7 @@ class Live:
                         case _:
                             pass
                 outcome = await run.outcome()
-            return Played(outcome, events, model.requests, model.shown)
+            return Played(run.plan, outcome, events, model.requests, model.shown)
 
 
 @pytest.fixture
