@@ -45,6 +45,7 @@ class Publisher:
         found: Callable[[Finding], None],
     ) -> None:
         self.mailbox = Mailbox()
+        self.turn = 1
         self.progressed = False
         """Whether anything that counts as progress was published; the reader of it sets it back."""
         self._run_id = run_id
@@ -65,7 +66,7 @@ class Publisher:
                 if kind is ToolOutput and self._withhold:
                     continue
                 event = self._noted(event, findings)  # noqa: PLW2901  # as it is published
-            stamp(event, run_id=self._run_id, agent=self._report.agent, seq=self._seq, time=now, turn=1)
+            stamp(event, run_id=self._run_id, agent=self._report.agent, seq=self._seq, time=now, turn=self.turn)
             self._seq += 1
             self.progressed = self.progressed or kind not in NO_PROGRESS
             batch.append(event)
@@ -90,6 +91,6 @@ class Publisher:
         if finding is not None:
             findings.append(finding)
         denied = self._ledger.denied_by(Key(event.agent_id, event.tool_call_id))
-        if denied is not None and event.status == "error":
+        if denied is not None and event.status != "ok":
             return event.model_copy(update={"status": "denied", "by": denied.by})
         return event
