@@ -51,6 +51,10 @@ class Chain:
         """Who takes part, in order: `interceptor 'a'`, `hook 'b'`."""
         return tuple(participant.title for participant in self._participants)
 
+    def concerned(self, call: HookCall) -> tuple[Participant, ...]:
+        """Who would be asked about the call, in order, if nobody before them denies."""
+        return tuple(one for one in self._participants if one.asked_about(call) is not None)
+
     def needs(self, *, answered: bool) -> Needs:
         """What this chain needs of a transport; `answered` says that somebody answers approvals."""
 
@@ -182,13 +186,17 @@ def assemble(
     request: Request,
     workspace: str,
     scratch: str | None = None,
+    first: Sequence[FoundSpec] = (),
+    more: Sequence[FoundSpec] = (),
+    grants_kept_by: str | None = None,
     _administrators: tuple[str, int] = (ADMINISTRATORS_FILE, 0),
 ) -> Chain:
     """The chain of one run; raises `ConfigurationError` for whatever would make a participant fail or guard nothing.
 
-    In order: the administrator's file, interceptors, the client's hooks, the request's, the user's file, and, where the
-    request asks for it, the workspace's, which may only deny. A file that is reached twice is read once. `scratch` is
-    where the hooks' private folders are made; by default in the library's own durable folder.
+    In order: the administrator's file and policy (`first`), interceptors, the client's hooks, those of other policies
+    (`more`), the request's, the user's file, and, where the request asks for it, the workspace's, which may only deny.
+    A file that is reached twice is read once. `scratch` is where the hooks' private folders are made; by default in the
+    library's own durable folder. `grants_kept_by` names the policy that lets nobody but the administrator's grant.
     """
     folders = Scratch(scratch if scratch is not None else str(default_state() / "hooks"))
     outside = (workspace, *request.add_dirs, *request.permission.writable)
@@ -205,16 +213,20 @@ def assemble(
         return [_hook(one, outside, workspace, folders) for one in found]
 
     file, owner = _administrators
-    participants = take(read(file, owner=owner))
+    participants = [*take(read(file, owner=owner)), *take(first)]
+    trusted = len(participants)
     participants += [from_interceptor(one, request.limits.hook) for one in interceptors]
     if isinstance(hooks, str | os.PathLike):
         participants += take(read(str(Path(os.fspath(hooks)).absolute()), must_exist=True))
     else:
         participants += take(_given(hooks or (), "the client's hooks"))
+    participants += take(more)
     participants += take(_given(request.hooks, "the request's hooks"))
     participants += take(read(users_file(os.environ, str(Path.home()))))
     if request.workspace_hooks:
         participants += take([_only_denies(one) for one in read(workspace_file(workspace))])
+    if grants_kept_by is not None:
+        _check_grants(participants[trusted:], grants_kept_by)
     for one in participants:
         if one.deadline > request.limits.chain and one.own_deadline:
             problem = (
@@ -222,6 +234,12 @@ def assemble(
             )
             raise ConfigurationError(one.title, f"{problem}; set limits.chain higher")
     return Chain(participants, limit=request.limits.chain)
+
+
+def _check_grants(participants: Sequence[Participant], kept_by: str) -> None:
+    for one in participants:
+        if "grant" in one.may:
+            raise ConfigurationError(one.title, f"it may grant, which {kept_by} keeps to the administrator's hooks")
 
 
 def _given(specs: Sequence[HookSpec], source: str) -> list[FoundSpec]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +24,14 @@ from interlock.engine.drive import Drive
 from interlock.engine.home import default_state
 from interlock.engine.judge import Judge
 from interlock.engine.plan import Plan, Prepared, prepare
+from interlock.engine.policy_file import PolicySource, govern, governed, hooks_of, unknown_agents
 from interlock.engine.registry import find_adapter
 from interlock.engine.roots import start_root
 from interlock.engine.run import Run
 from interlock.engine.setting import Setting
 from interlock.hooks import HookSpec, Interceptor
 from interlock.outcome import Outcome
+from interlock.policy import Effective
 from interlock.request import NewSession, Request
 
 __all__ = ["Client"]
@@ -40,8 +43,10 @@ class Client:
     """Drives agents; everything given here applies to every run that it starts.
 
     `interceptors` and `hooks` (specs, or the path of a hooks file) make the chain; `approver` and `answerer` answer for
-    runs that nobody streams; `audit` is a JSONL file of every decision; `on_unguarded` says what becomes of a run whose
-    promise broke; `state` is the durable folder for sessions (default `$XDG_STATE_HOME/interlock`).
+    runs that nobody streams; `audit` is a JSONL file of every decision; `policy` (a `Policy`, a file, or several in
+    order) stands between the administrator's policy, which always applies, and the request's own permission, and
+    `user_policy` takes the user's in before it; `on_unguarded` says what becomes of a run whose promise broke; `state`
+    is the durable folder for sessions (default `$XDG_STATE_HOME/interlock`).
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class Client:
         approver: Approver | None = None,
         answerer: Answerer | None = None,
         audit: Path_ | None = None,
+        policy: PolicySource | Sequence[PolicySource] | None = None,
+        user_policy: bool = False,
         on_unguarded: Literal["stop", "report"] = "stop",
         state: Path_ | None = None,
     ) -> None:
@@ -61,6 +68,8 @@ class Client:
         self._answerer = answerer
         self._audit_path = audit
         self._audit: Audit | None = None
+        self._policy = policy
+        self._user_policy = user_policy
         self._on_unguarded: Literal["stop", "report"] = on_unguarded
         self._state = Path(state).absolute() if state is not None else default_state()
         self._drives: set[Drive] = set()
@@ -100,17 +109,22 @@ class Client:
 
     def _prepare(self, request: Request, *, answered: bool) -> tuple[Prepared, Chain]:
         adapter = find_adapter(request.agent)
+        effective = govern(request, self._policy, user_policy=self._user_policy)
+        request = governed(request, effective)
         chain = assemble(
             interceptors=self._interceptors,
             hooks=self._hooks,
             request=request,
             workspace=str(Path(request.cwd).expanduser().resolve()),
             scratch=str(self._state / "hooks"),
+            first=hooks_of(effective, administrators=True),
+            more=hooks_of(effective, administrators=False),
+            grants_kept_by=effective.grants_kept_by,
         )
         needs = chain.needs(answered=answered or self._approver is not None)
         run_id = f"run-{uuid4().hex}"
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
-        return prepared, chain
+        return replace(prepared, plan=_with_policies(prepared.plan, effective)), chain
 
     def _drive(self, request: Request, *, streamed: bool) -> Drive:
         prepared, chain = self._prepare(request, answered=streamed)
@@ -184,6 +198,12 @@ class _Streamed(AbstractAsyncContextManager[Run]):
         if self._drive is not None:
             with anyio.CancelScope(shield=True):
                 await _leave(self._drive)
+
+
+def _with_policies(planned: Plan, effective: Effective) -> Plan:
+    sources = tuple(layer.source for layer in effective.layers)
+    warnings = (*planned.warnings, *unknown_agents(effective))
+    return planned.model_copy(update={"policies": sources, "warnings": warnings})
 
 
 async def _leave(*drives: Drive) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from interlock.engine.chain import Chain, ChainVerdict
-from interlock.engine.gate import Coverage, Facts, Finding, decide
+from interlock.engine.gate import ChainSays, Coverage, Facts, Finding, decide
+from interlock.engine.participants import Participant
 from interlock.engine.places import Place
 from interlock.engine.plain_json import copied
 from interlock.engine.postures import covers, is_internal, reader_operands
@@ -20,10 +21,10 @@ from interlock.engine.suggestions import suggest
 from interlock.errors import ConfigurationError
 from interlock.hooks import AuditRecord, HookCall
 from interlock.model import JsonValue, digest, same_json
-from interlock.permission import Permission
+from interlock.permission import Permission, Posture
 from interlock.tools import Subject, ToolCall, ToolKind
 
-__all__ = ["AfterRuling", "AuditState", "Judge", "Ruling"]
+__all__ = ["AfterRuling", "AuditState", "Judge", "Look", "Ruling"]
 
 
 class AuditState(Protocol):
@@ -60,6 +61,23 @@ class AfterRuling:
     by: str = ""
     reason: str = ""
     records: tuple[AuditRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What each part of the decision says of a call, nobody being asked."""
+
+    deny_rule: str | None
+    concerned: tuple[Participant, ...]
+    """Who would be asked."""
+    covered: Coverage
+    allow_rule: str | None
+    finding: Finding
+    """If none of those who would be asked objects."""
+    suggestion: str | None
+    """The narrowest rule about this call."""
+    postures: tuple[Posture, ...]
+    """Those that cover it."""
 
 
 @dataclass(slots=True)
@@ -113,6 +131,20 @@ class Judge:
             return await self._before(case, confined=self._confined and not leaves_sandbox)
         except Exception as error:  # noqa: BLE001  # a bug of ours denies
             return self._unjudged(case, error)
+
+    def look(self, call: ToolCall) -> Look:
+        """What would become of a call, with nobody asked and nothing written down."""
+        concerned = self._chain.concerned(self._hook_call(call))
+        grants = any("grant" in one.may for one in concerned)
+        says: ChainSays = "granted" if grants else "no_objection" if concerned else "nobody_asked"
+        deny_rule = self._forbidden(call)
+        covered, rule = self._coverage(call, confined=self._confined)
+        facts = Facts(
+            deny_rule=deny_rule is not None, chain=says, covered=covered, otherwise=self._permission.otherwise
+        )
+        how = {"confined": self._confined, "readers_void": self._readers_void}
+        postures = tuple(one for one in Posture if covers(one, call, self._place, **how))
+        return Look(deny_rule, concerned, covered, rule, decide(facts), suggest(call, self._place), postures)
 
     async def approved(self, call: ToolCall) -> Ruling:
         """May this input run, which a person wrote and approved? It passes deny rules and chain, once."""

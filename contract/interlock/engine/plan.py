@@ -54,6 +54,8 @@ class Plan(Model):
     hook_timeout: float
     """Seconds that the agent waits for our side about one call."""
     capabilities: Capabilities
+    policies: tuple[str, ...] = ()
+    """The policies that took part, in order of authority."""
     warnings: tuple[str, ...] = ()
 
     def redacted_argv(self) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ class Plan(Model):
             ("files", " ".join(self.files) or "none"),
             ("links", "\n".join(self.links) or "none"),
             ("permission", f"posture {self.posture}, otherwise {self.otherwise}"),
+            ("policies", "\n".join(self.policies) or "none"),
             ("chain", " -> ".join(self.chain) or "nobody"),
             ("backstop", self.backstop),
             ("confined", confined),
