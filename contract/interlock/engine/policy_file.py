@@ -31,6 +31,7 @@ __all__ = [
     "ADMINISTRATORS_POLICY",
     "PolicySource",
     "govern",
+    "governed",
     "hooks_of",
     "read_policy",
     "unknown_agents",
@@ -61,6 +62,11 @@ def govern(
     """What is in force for a run; raises `ConfigurationError` for a file that cannot be used, or a bound passed."""
     layers = list(_layers(policy, user_policy=user_policy, administrators=_administrators))
     return combine(layers, agent=request.agent, permission=request.permission, limits=request.limits)
+
+
+def governed(request: Request, effective: Effective) -> Request:
+    """The request with the permission and limits that are in force."""
+    return request.model_copy(update={"permission": effective.permission, "limits": effective.limits})
 
 
 def _layers(
