@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         ToolFinished,
         ToolOutput,
         ToolRequested,
+        TurnFinished,
         Unguarded,
         UsageUpdated,
         event_adapter,
@@ -194,6 +195,7 @@ __all__ = [
     "ToolKind",
     "ToolOutput",
     "ToolRequested",
+    "TurnFinished",
     "Unguarded",
     "UnknownAgent",
     "Unmet",
@@ -227,7 +229,7 @@ _NAMES = {
         "ApprovalRequested ApprovalResolved BaseEvent Compacted Event FileChange FilesChanged "
         "Notice PlanEntry PlanUpdated QuestionAsked RateLimited Raw Retrying RunFinished "
         "RunStarted SubagentFinished SubagentStarted Text TextDelta Thinking ThinkingDelta "
-        "ToolDecided ToolFinished ToolOutput ToolRequested Unguarded UsageUpdated "
+        "ToolDecided ToolFinished ToolOutput ToolRequested TurnFinished Unguarded UsageUpdated "
         "event_adapter"
     ),
     "interlock.hooks": (

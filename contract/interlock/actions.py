@@ -160,11 +160,15 @@ class Ending:
     turns: int | None = None
     rate_limit: RateLimit | None = None
     api_status: int | None = None
+    version: str | None = None
+    """What the agent says of its own version."""
+    final: bool = False
+    """The process takes no further turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The terminal message of the main agent came. The first one wins."""
+    """The terminal message of the main agent came: the end of a turn, and of a run that has only one."""
 
     ending: Ending
 

@@ -113,11 +113,13 @@ class Needs:
     """A participant of the chain may grant."""
     answered: bool = False
     """Somebody answers approvals: a stream, or an approver."""
+    conversation: bool = False
+    """The run goes on with further turns in the same process."""
 
 
 def check(request: Request, needs: Needs, can: Capabilities) -> tuple[Unmet, ...]:
     """All that `request` and `needs` ask for and `can` does not offer; empty if it fits."""
-    return (*_permission(request, needs, can), *_chain(request, needs, can), *_features(request, can))
+    return (*_permission(request, needs, can), *_chain(request, needs, can), *_features(request, needs, can))
 
 
 def _permission(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]:
@@ -187,12 +189,13 @@ def _unreplaceable(can: Capabilities) -> Iterator[Unmet]:
             yield _lacks(can, "limits.unreplaceable", "refuse", reason, "unreplaceable=stop")
 
 
-def _features(request: Request, can: Capabilities) -> Iterator[Unmet]:
+def _features(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]:
     limits, session = request.limits, request.session
     asked: tuple[tuple[str, object, bool, bool, str], ...] = (
         ("session.id", _new_id(request), _new_id(request) is not None, can.new_session_id, "cannot take a session id"),
         ("session", "resume", isinstance(session, Resume), can.resume, "cannot resume a session"),
         ("session", "fork", isinstance(session, Fork), can.fork, "cannot fork a session"),
+        ("conversation", True, needs.conversation, can.several_turns, "takes no second turn in one process"),
         ("images", len(request.images), bool(request.images), can.images, "takes no images"),
         (
             "output_schema",

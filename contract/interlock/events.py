@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, TypeAdapter
 from interlock.approval import Approval, Question
 from interlock.hooks import AuditRecord
 from interlock.model import JsonValue, Model
-from interlock.outcome import Outcome, RateLimit, Usage
+from interlock.outcome import Outcome, RateLimit, Reason, Status, Usage
 from interlock.tools import MAIN_AGENT, Subject, ToolKind
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "ToolFinished",
     "ToolOutput",
     "ToolRequested",
+    "TurnFinished",
     "Unguarded",
     "UsageUpdated",
     "event_adapter",
@@ -290,6 +291,19 @@ class Raw(BaseEvent):
     data: JsonValue
 
 
+class TurnFinished(BaseEvent):
+    """A turn of a conversation is over, and the agent waits for the next text; other runs have only `RunFinished`."""
+
+    type: Literal["turn_finished"] = "turn_finished"
+    status: Status
+    reason: Reason | None = None
+    message: str = ""
+    text: str | None = None
+    structured: JsonValue = None
+    usage: Usage = Field(default_factory=Usage)
+    """Of this turn alone."""
+
+
 class RunFinished(BaseEvent):
     """The run is over; always the last event."""
 
@@ -321,6 +335,7 @@ Event = Annotated[
     | Notice
     | Unguarded
     | Raw
+    | TurnFinished
     | RunFinished,
     Discriminator("type"),
 ]

@@ -65,6 +65,8 @@ CAPABILITIES = Capabilities(
     max_turns=True,
     budget_usd=True,
     interrupt=True,
+    steer=True,
+    several_turns=True,
 )  # fmt: skip
 
 

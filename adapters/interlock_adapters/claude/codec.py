@@ -7,9 +7,10 @@ notice, and a request among them is refused, so nothing that the CLI writes can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
-from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Stop, Suspicion, Verdict
+from interlock.actions import Action, Emit, Ending, Key, RunDone, Send, Stage, Stop, Suspicion, Verdict
 from interlock.adapter import Order
 from interlock.approval import Answer
 from interlock.events import BaseEvent, Notice, Raw, UsageUpdated
@@ -37,7 +38,7 @@ Object = dict[str, JsonValue]
 
 
 class ClaudeCodec:
-    """Speaks `stream-json` with one process that serves one prompt."""
+    """Speaks `stream-json` with one process, turn by turn."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -75,16 +76,25 @@ class ClaudeCodec:
         return tuple(self._handshake.start())
 
     def prompt(self, prompt: str) -> Sequence[Action]:
-        """The prompt goes out once the agent is ready, and only once."""
-        if self._prompted or self._done:
+        """A turn: it goes out once the agent is ready, and never while another runs."""
+        if self._prompt is not None or (self._prompted and not self._done):
             return ()
+        if self._prompted:
+            self._next_turn()
         self._prompt = prompt
         return tuple(self._prompt_if_ready())
 
+    def _next_turn(self) -> None:
+        """What the last turn left behind must not speak for this one."""
+        self._done = self._prompted = False
+        self._intent.interrupted, self._intent.denied, self._intent.unreplaceable = False, None, None
+        self._memory.api_error = self._memory.retry_error = None
+
     def steer(self, text: str) -> Sequence[Action]:
-        """Not offered: `Capabilities.steer` is False."""
-        del text
-        return ()
+        """A message into the running turn, shown to the model after the next tool result."""
+        if self._done or not self._prompted:
+            return ()
+        return (Send(wire.user_message(text, [])),)
 
     def interrupt(self) -> Sequence[Action]:
         """Before the prompt there is nothing to interrupt, and the CLI would ignore it: the run just ends."""
@@ -228,7 +238,7 @@ class ClaudeCodec:
     def _system(self, message: Object) -> Iterator[Action]:
         yield from self._told(message)
         match message.get("subtype"):
-            case "init" if not self._began:
+            case "init":
                 yield from self._init(InitLine.model_validate(message))
             case "api_retry":
                 yield from self._retried(ApiRetry.model_validate(message))
@@ -237,6 +247,9 @@ class ClaudeCodec:
 
     def _init(self, init: InitLine) -> Iterator[Action]:
         """An interrupt that came before the turn had begun is lost, so it is said again."""
+        if self._began and self._done:  # a turn that the CLI began by itself
+            self._next_turn()
+            self._prompted = True
         self._began = True
         self._memory.session_id, self._memory.model = init.session_id, init.model
         yield from self._handshake.began(init)
@@ -257,6 +270,7 @@ class ClaudeCodec:
                 session_id=self._memory.session_id,
                 model=self._memory.model,
                 api_status=retry.error_status,
+                final=True,
             ),
             self._interrupt_request(),
         )
@@ -270,11 +284,10 @@ class ClaudeCodec:
             yield Emit([UsageUpdated(usage=usage_of(result.usage), cost_usd=result.total_cost_usd)])
         yield from self._end(ending)
 
-    def _end(self, ending: Ending, *before_closing: Action) -> Iterator[Action]:
+    def _end(self, ending: Ending, *afterwards: Action) -> Iterator[Action]:
         self._done = True
-        yield RunDone(ending)
-        yield from before_closing
-        yield CloseInput()
+        yield RunDone(replace(ending, version=self._handshake.version))
+        yield from afterwards
 
     def _crashed(self, code: int | None, signal: int | None) -> Ending:
         status, reason, message = self._why_gone(code, signal)

@@ -95,19 +95,22 @@ class Client:
         self._judge(prepared, chain)
         return prepared.plan
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Run]:
+    def stream(self, request: Request, *, conversation: bool = False) -> AbstractAsyncContextManager[Run]:
         """A run whose events are read and whose approvals are answered inside the block; leaving it early cancels.
+
+        A `conversation` goes on after `TurnFinished`: `Run.send` begins the next turn in the same process, and
+        `Run.finish`, or leaving the block between turns, ends it.
 
         Entering raises what `plan` raises before any process is started, and `StartFailed`.
         """
-        return _Streamed(partial(self._start, request, streamed=True))
+        return _Streamed(partial(self._start, request, streamed=True, conversation=conversation))
 
     async def run(self, request: Request, *, check: bool = True) -> Outcome:
         """One run to its end; raises `RunFailed` unless it completed or `check` is off."""
         async with _Streamed(partial(self._start, request, streamed=False)) as run:
             return await run.outcome(check=check)
 
-    def _prepare(self, request: Request, *, answered: bool) -> tuple[Prepared, Chain]:
+    def _prepare(self, request: Request, *, answered: bool, conversation: bool = False) -> tuple[Prepared, Chain]:
         adapter = find_adapter(request.agent)
         effective = govern(request, self._policy, user_policy=self._user_policy)
         request = governed(request, effective)
@@ -121,13 +124,13 @@ class Client:
             more=hooks_of(effective, administrators=False),
             grants_kept_by=effective.grants_kept_by,
         )
-        needs = chain.needs(answered=answered or self._approver is not None)
+        needs = replace(chain.needs(answered=answered or self._approver is not None), conversation=conversation)
         run_id = f"run-{uuid4().hex}"
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
         return replace(prepared, plan=_with_policies(prepared.plan, effective)), chain
 
-    def _drive(self, request: Request, *, streamed: bool) -> Drive:
-        prepared, chain = self._prepare(request, answered=streamed)
+    def _drive(self, request: Request, *, streamed: bool, conversation: bool) -> Drive:
+        prepared, chain = self._prepare(request, answered=streamed, conversation=conversation)
         if self._audit_path is not None and self._audit is None:
             self._audit = Audit(self._audit_path)
         setting = Setting(
@@ -135,11 +138,12 @@ class Client:
             judge=self._judge(prepared, chain),
             audit=self._audit,
             streamed=streamed,
+            conversation=conversation,
             approver=self._approver,
             answerer=self._answerer,
             on_unguarded=self._on_unguarded,
             withhold=prepared.order.needs.replace,
-            chain=chain.names,
+            chain=chain,
         )
         return Drive(setting)
 
@@ -159,8 +163,8 @@ class Client:
             audit=self._audit,
         )
 
-    async def _start(self, request: Request, *, streamed: bool) -> Drive:
-        drive = self._drive(request, streamed=streamed)
+    async def _start(self, request: Request, *, streamed: bool, conversation: bool = False) -> Drive:
+        drive = self._drive(request, streamed=streamed, conversation=conversation)
         self._drives.add(drive)
 
         async def main() -> None:

@@ -45,13 +45,9 @@ from interlock.engine.report import Report
 from interlock.engine.setting import Setting
 from interlock.engine.stopwatch import Stopwatch
 from interlock.engine.supervisor import Supervisor
+from interlock.engine.turns import Turns
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
-from interlock.events import (
-    BaseEvent,
-    RunFinished,
-    RunStarted,
-    Unguarded,
-)
+from interlock.events import BaseEvent, RunFinished, RunStarted, Unguarded
 from interlock.hooks import AuditRecord
 from interlock.outcome import Outcome, Reason, Status
 from interlock.tools import MAIN_AGENT
@@ -82,6 +78,7 @@ class Drive:
             approver=setting.approver,
             answerer=setting.answerer,
         )
+        self._stopwatch = Stopwatch()
         self._codec = prepared.transport.codec(prepared.order)
         self._ledger = Ledger(complete=prepared.plan.capabilities.sees_before == "all")
         self._publisher = Publisher(
@@ -90,6 +87,7 @@ class Drive:
         self.mailbox = self._publisher.mailbox
         if not setting.streamed:
             self.mailbox.relax(keep=0)
+        self._turns = Turns(self._stopwatch, several=setting.conversation)
         self._settled = anyio.Event()
         self._reported = anyio.Event()
         self._heard_exit = False
@@ -97,7 +95,6 @@ class Drive:
         self._consults: Consults
         self._supervisor: Supervisor
         self._handlers: anyio.abc.TaskGroup
-        self._stopwatch: Stopwatch
         self._deadlines: Deadlines
 
     # ---- the root task ---------------------------------------------------------------------------------------------
@@ -107,14 +104,18 @@ class Drive:
 
         The run is over even if a handler is not, which nobody can force to end.
         """
+        chain = self.setting.chain
         try:
+            await chain.start()
             await self._begin()
             async with anyio.create_task_group() as self._handlers:
+                chain.attend(self._handlers)
                 try:
                     await self._drive()
                 except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
                     self._fault(error)
                 finally:
+                    await chain.close()
                     self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
                     self._conclude()
                     self._over()
@@ -122,6 +123,7 @@ class Drive:
         except InterlockError as error:
             self.failure = error
         finally:
+            await chain.close()
             self._over()
 
     def _over(self) -> None:
@@ -145,7 +147,6 @@ class Drive:
                 raise
             raise StartFailed(argv[0], str(error)) from error
         self._supervisor = Supervisor(process, self._on_bytes, self._on_end, self._on_deaf)
-        self._stopwatch = Stopwatch()
         self._deadlines = Deadlines(prepared.order.request.limits, self._stopwatch)
         self._consults = Consults(
             run_id=self.run_id,
@@ -167,7 +168,7 @@ class Drive:
                 backstop=plan.backstop,
                 confined=plan.confined,
                 cwd=order.request.cwd,
-                chain=self.setting.chain,
+                chain=self.setting.chain.names,
             )
         )
         try:
@@ -204,7 +205,7 @@ class Drive:
 
     def _interrupted(self) -> anyio.Event | None:
         """Ask for the end of the turn; what to wait for, or None where there is no turn to end."""
-        if not self._deadlines.ready or self._reported.is_set():
+        if not self._deadlines.ready or self._reported.is_set() or self._turns.idle:
             return None
         self.perform(self._codec.interrupt())
         return self._reported
@@ -284,9 +285,7 @@ class Drive:
             case CloseInput():
                 self._supervisor.close_input()
             case RunDone(ending):
-                self.report.heard(ending)
-                self._reported.set()
-                self.settle(ending)
+                self._turn_over(ending)
             case Stop(reason, message, unmet):
                 self.unmet += unmet
                 self.stop(reason, message)
@@ -297,6 +296,26 @@ class Drive:
                 self.stop(Reason.PROTOCOL, message)
             case _:
                 assert_never(action)
+
+    def _turn_over(self, ending: Ending) -> None:
+        """The agent's terminal message: the end of the run, or in a conversation of a turn."""
+        self.report.heard(ending)
+        goes_on = self._turns.several and not (ending.final or self._turns.closing or self._heard_exit)
+        if self._settled.is_set() or not goes_on:
+            self._reported.set()
+            self.settle(ending)
+            return
+        if self._turns.idle:  # the agent began this turn by itself
+            self._turns.begin()
+            self._publisher.turn = self._turns.number
+        self.publish(*self._ledger.cut_short(), self._turns.end(ending))
+        if (text := self._turns.next()) is not None:
+            self._next_turn(text)
+
+    def _next_turn(self, text: str) -> None:
+        self._publisher.turn = self._turns.number
+        self._deadlines.progressed()
+        self.perform(self._codec.prompt(text))
 
     def _start(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
         """A task an approval, a task a hook call; after the end nothing is started any more."""
@@ -363,7 +382,8 @@ class Drive:
         self._settled.set()
 
     def leave(self) -> None:
-        """The caller is gone: nobody reads any more, and a run that has not ended is cancelled."""
+        """The caller is gone: a conversation between turns ends as its last turn did, any other run is cancelled."""
+        self.finish()
         self.cancel("the run was left before its end")
 
     def cancel(self, message: str) -> None:
@@ -371,20 +391,34 @@ class Drive:
         self.mailbox.relax()
         self.settle(Ending(Status.CANCELLED, message=message))
 
-    def steer(self, text: str) -> None:
-        """A message into the running turn."""
+    def finish(self) -> None:
+        """No more turns: a conversation ends with the turn that runs, or now."""
+        self._turns.closing = True
+        if self._turns.last is not None:
+            self._reported.set()
+            self.settle(self._turns.last)
+
+    def send(self, text: str) -> None:
+        """A message into the running turn, or the next turn of a conversation."""
         self._refuse_if_over()
-        can = self.setting.prepared.plan.capabilities
-        if not can.steer:
+        turns, can = self._turns, self.setting.prepared.plan.capabilities
+        if turns.idle:
+            turns.begin()
+            self._next_turn(text)
+        elif turns.several and (turns.interrupting or not can.steer):
+            turns.wait(text)
+        elif can.steer:
+            self.perform(self._codec.steer(text))
+        else:
             reason = f"{can.agent} over {can.transport} takes no message mid-turn"
-            unmet = Unmet(field="send", value="...", reason=reason)
-            raise Unsupported(can.agent, (unmet,))
-        self.perform(self._codec.steer(text))
+            raise Unsupported(can.agent, (Unmet(field="send", value="...", reason=reason),))
 
     def interrupt(self) -> None:
         """Ask the agent to end the turn."""
         self._refuse_if_over()
-        self.perform(self._codec.interrupt())
+        if not self._turns.idle:
+            self._turns.interrupting = True
+            self.perform(self._codec.interrupt())
 
     def _refuse_if_over(self) -> None:
         if self._settled.is_set():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from interlock.actions import Ending, Ready
 from interlock.engine.ledger import Ledger
 from interlock.events import BaseEvent, Notice, RateLimited
-from interlock.outcome import Outcome, RateLimit, Status
+from interlock.outcome import Outcome, RateLimit, Status, Usage
 
 __all__ = ["Report"]
 
@@ -36,8 +37,9 @@ class Report:
         self._settled = self._settled or ending
 
     def heard(self, ending: Ending) -> None:
-        """The agent's own terminal message; the first counts."""
-        self._heard = self._heard or ending
+        """The agent's own terminal message; of several turns the last counts, and their usage is added up."""
+        before = self._heard
+        self._heard = ending if before is None else replace(ending, usage=_sum(before.usage, ending.usage))
 
     def ready(self, ready: Ready) -> None:
         """What the agent said of itself at the start."""
@@ -70,7 +72,7 @@ class Report:
             cost_usd=told.cost_usd,
             session_id=told.session_id or ready.session_id,
             model=told.model or ready.model,
-            version=ready.version,
+            version=told.version or ready.version,
             turns=told.turns,
             tool_calls=len(ledger.entries),
             denials=ledger.denials(),
@@ -84,3 +86,12 @@ class Report:
             duration=time.monotonic() - self._began,
             labels=self._labels,
         )
+
+
+def _sum(left: Usage, right: Usage) -> Usage:
+    """Both together; what only one of them knows is that one's."""
+    totals: dict[str, int | None] = {}
+    for name in Usage.model_fields:
+        known = [count for count in (getattr(left, name), getattr(right, name)) if count is not None]
+        totals[name] = sum(known) if known else None
+    return Usage(**totals)

@@ -51,8 +51,15 @@ class Run:
         self._drive.people.questions.answer(question_id, answer, "user")
 
     async def send(self, text: str) -> None:
-        """A message into the running turn; raises `Unsupported` if the transport takes none, `RunEnded` afterwards."""
-        self._drive.steer(text)
+        """A message into the running turn, or the next turn of a conversation.
+
+        Raises `Unsupported` if the transport takes none mid-turn, and `RunEnded` once the run is over.
+        """
+        self._drive.send(text)
+
+    async def finish(self) -> None:
+        """A conversation ends once the turn that runs, if one does, is over; its last turn is its outcome."""
+        self._drive.finish()
 
     async def interrupt(self) -> None:
         """Ask the agent, by its own protocol, to end the turn; raises `RunEnded` once the run is over."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from interlock.approval import Answerer, Approver
 from interlock.engine.audit import Audit
+from interlock.engine.chain import Chain
 from interlock.engine.judge import Judge
 from interlock.engine.plan import Prepared
 
@@ -26,4 +27,6 @@ class Setting:
     on_unguarded: Literal["stop", "report"]
     withhold: bool
     """The chain may replace outputs, so pieces of them are not shown."""
-    chain: tuple[str, ...]
+    chain: Chain
+    conversation: bool = False
+    """The run goes on after a turn, until the caller ends it."""

@@ -20,9 +20,9 @@ def plan(request: Request, *, answered: bool = False) -> Plan:
     return _client().plan(request, answered=answered)
 
 
-def stream(request: Request) -> AbstractAsyncContextManager[Run]:
+def stream(request: Request, *, conversation: bool = False) -> AbstractAsyncContextManager[Run]:
     """`Client().stream`: a run whose events are read inside the block."""
-    return _client().stream(request)
+    return _client().stream(request, conversation=conversation)
 
 
 async def run(request: Request, *, check: bool = True) -> Outcome:

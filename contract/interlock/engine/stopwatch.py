@@ -27,15 +27,23 @@ class Stopwatch:
         now = self._paused_at if self._pauses else self._clock()
         return now - self._since - self._paused_for
 
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """Stand still inside the block."""
+    def pause(self) -> None:
+        """Stand still until as many `resume` as `pause`."""
         if not self._pauses:
             self._paused_at = self._clock()
         self._pauses += 1
+
+    def resume(self) -> None:
+        """Undo one `pause`."""
+        self._pauses -= 1
+        if not self._pauses:
+            self._paused_for += self._clock() - self._paused_at
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Stand still inside the block."""
+        self.pause()
         try:
             yield
         finally:
-            self._pauses -= 1
-            if not self._pauses:
-                self._paused_for += self._clock() - self._paused_at
+            self.resume()
