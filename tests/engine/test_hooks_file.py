@@ -284,11 +284,6 @@ def test_a_program_that_the_agent_can_write_is_refused(world: World, request_fie
     assert world.chain([HookSpec(name="h", command=(str(path),), in_workspace=True)], **request).names
 
 
-def test_resident_hooks_are_refused_for_now(world: World) -> None:
-    with pytest.raises(ConfigurationError, match="not available yet"):
-        world.chain([HookSpec(name="h", command=("sh",), resident=True)])
-
-
 def test_specs_given_in_code_have_no_folder_for_relative_paths(world: World) -> None:
     with pytest.raises(ConfigurationError, match="relative"):
         world.chain([HookSpec(name="h", command=("./guard",))])

@@ -12,16 +12,14 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
 from pydantic import ValidationError
 
 from interlock.approval import Approval, Approve, Deny, decision_adapter
+from interlock.engine.conversation import Heard, NotStarted, converse
 from interlock.engine.places import inside
-from interlock.engine.process import Exit, GuardianLost, Process, Stream, StreamClosed, spawn
 from interlock.engine.programs import Program, resolve_program
 from interlock.errors import ConfigurationError
 from interlock.framing.json_objects import NotJson, parse_object
@@ -31,14 +29,14 @@ from interlock_adapters.cli.output import print_line, safe_line
 __all__ = ["ProgramApprover"]
 
 OPTION = "--approve-with"
-LONGEST_DECISION = 8 * 1024 * 1024
-STDERR_TAIL = 2048
-LINGER = 0.25
-"""Seconds for the output to end after the program has."""
 
 
 class _NoDecision(Exception):
-    """The program gave no decision that counts; the text says why."""
+    """The program gave no decision that counts; the text says why, `complaints` what it wrote to stderr."""
+
+    def __init__(self, why: str, complaints: str = "") -> None:
+        super().__init__(why)
+        self.complaints = complaints
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +72,22 @@ class ProgramApprover:
 
     async def __call__(self, approval: Approval, /) -> Approve | Deny:
         """Ask the program; never raises but for cancellation."""
-        said = _Said()
         try:
-            return _decision(await self._ask(approval.to_json().encode(), said), said)
+            return _decision(await self._ask(approval.to_json().encode()))
         except _NoDecision as error:
-            for line in bytes(said.stderr).decode(errors="replace").splitlines()[-5:]:
+            for line in error.complaints.splitlines()[-5:]:
                 print_line(safe_line(f"{OPTION}: {line}"), 2)
             return Deny(reason=f"the program that approves could not answer: {error}")
 
-    async def _ask(self, question: bytes, said: _Said) -> Exit | None:
+    async def _ask(self, question: bytes) -> Heard:
         change = self.program.change()
         if change is not None:
             raise _NoDecision(f"it is not the program of the start: {change}")
+        env = {**os.environ, "PYTHONSAFEPATH": "1"}
         try:
-            process = await spawn(self.program.argv, cwd="/", env={**os.environ, "PYTHONSAFEPATH": "1"})
-        except (OSError, ValueError, GuardianLost) as error:
+            return await converse(self.program.argv, cwd="/", env=env, question=question)
+        except NotStarted as error:
             raise _NoDecision(f"it could not be started: {error}") from error
-        try:
-            return await _converse(process, question, said)
-        finally:
-            await process.kill_tree()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                stream.close()
 
 
 def _refuse_inside(program: Program, workspace: Sequence[str]) -> None:
@@ -107,69 +99,19 @@ def _refuse_inside(program: Program, workspace: Sequence[str]) -> None:
             )
 
 
-class _Said:
-    """What the program said, in bounded memory."""
-
-    def __init__(self) -> None:
-        self.answer = bytearray()
-        self.stderr = bytearray()
-
-    def hear(self, data: bytes) -> None:
-        """Keep output, up to a byte more than may be."""
-        self.answer += data[: LONGEST_DECISION + 1 - len(self.answer)]
-
-    def hear_stderr(self, data: bytes) -> None:
-        """Keep the end of it."""
-        self.stderr += data
-        del self.stderr[:-STDERR_TAIL]
-
-
-async def _converse(process: Process, question: bytes, said: _Said) -> Exit | None:
-    """Write, read and wait at once; how the program ended, None where that cannot be known."""
-    ended: Exit | None = None
-    silent = anyio.Event()
-
-    async def write() -> None:
-        with suppress(StreamClosed):
-            await process.stdin.send(question)
-        process.stdin.send_eof()
-
-    async def listen(stream: Stream) -> None:
-        while data := await stream.receive():
-            (said.hear if stream is process.stdout else said.hear_stderr)(data)
-        if stream is process.stdout:
-            silent.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(write)
-        group.start_soon(listen, process.stdout)
-        group.start_soon(listen, process.stderr)
-        with suppress(GuardianLost):
-            ended = await process.wait()
-        with anyio.move_on_after(LINGER):
-            await silent.wait()
-        group.cancel_scope.cancel()
-    return ended
-
-
-def _decision(ended: Exit | None, said: _Said) -> Approve | Deny:
-    if ended is None:
-        raise _NoDecision("nothing is known of how it ended")
-    if ended.signal is not None:
-        raise _NoDecision(f"it was ended by signal {ended.signal}")
-    if ended.code != 0:
-        raise _NoDecision(f"it exited with code {ended.code}")
-    if len(said.answer) > LONGEST_DECISION:
-        raise _NoDecision(f"it printed more than {LONGEST_DECISION} bytes")
-    if not said.answer.strip():
-        raise _NoDecision("it printed nothing")
-    found = parse_object(bytes(said.answer))
+def _decision(heard: Heard) -> Approve | Deny:
+    trouble = heard.trouble()
+    if trouble is not None:
+        raise _NoDecision(trouble, heard.tail())
+    if not heard.answer.strip():
+        raise _NoDecision("it printed nothing", heard.tail())
+    found = parse_object(bytes(heard.answer))
     if isinstance(found, NotJson):
-        raise _NoDecision("it printed something other than exactly one JSON object")
+        raise _NoDecision("it printed something other than exactly one JSON object", heard.tail())
     try:
         return decision_adapter().validate_python(found)
     except ValidationError as error:
-        raise _NoDecision(f"what it printed is no decision: {_first_problem(error)}") from error
+        raise _NoDecision(f"what it printed is no decision: {_first_problem(error)}", heard.tail()) from error
 
 
 def _first_problem(error: ValidationError) -> str:

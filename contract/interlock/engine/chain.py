@@ -10,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import CoroutineType, coroutine
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from interlock.capabilities import Needs
 from interlock.engine.asking import Asking, ChainVerdict, Rewrite, raised
 from interlock.engine.home import default_state
 from interlock.engine.hooks_file import ADMINISTRATORS_FILE, FoundSpec, read_hooks_file, users_file, workspace_file
 from interlock.engine.participants import AskOne, BrokenAnswer, Participant, from_interceptor, from_program
-from interlock.engine.programs import resolve_program
+from interlock.engine.programs import Program, resolve_program
+from interlock.engine.resident_hook import ResidentHook
 from interlock.engine.scratch import Scratch
 from interlock.engine.subprocess_hook import SubprocessHook
 from interlock.errors import ConfigurationError
@@ -37,14 +40,55 @@ Forbids = Callable[[HookCall], "str | None"]
 
 
 class Chain:
-    """The participants of a run, in the order in which they are asked. `limit`: seconds for all of them together."""
+    """The participants of a run, in the order in which they are asked. `limit`: seconds for all of them together.
+
+    Resident hooks live from `start` to `close`; before and after they deny. In between they need `attend`.
+    """
 
     def __init__(
-        self, participants: Sequence[Participant], *, limit: float = 60.0, clock: Callable[[], float] = time.time
+        self,
+        participants: Sequence[Participant],
+        *,
+        limit: float = 60.0,
+        clock: Callable[[], float] = time.time,
+        residents: Sequence[tuple[str, ResidentHook]] = (),
     ) -> None:
         self._participants = tuple(participants)
         self._limit = limit
         self._clock = clock
+        self._residents = tuple(residents)
+        """With where they were configured."""
+
+    async def start(self) -> None:
+        """Start the resident hooks; raises `ConfigurationError` and then leaves none."""
+        try:
+            for source, resident in self._residents:
+                await _started(resident, source)
+        except BaseException:
+            await self.close()
+            raise
+
+    def attend(self, group: TaskGroup) -> None:
+        """Have the resident hooks read and written to, and replaced if they fail, by tasks that never fail."""
+        for _, resident in self._residents:
+            group.start_soon(resident.attend)
+
+    async def close(self) -> None:
+        """End the resident hooks with all that they started; not cancelled by anything, and may be called again."""
+        for _, resident in self._residents:
+            await resident.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self]:
+        """`start`, `attend` and `close` round a block, for who has no run."""
+        try:
+            await self.start()
+            async with anyio.create_task_group() as group:
+                self.attend(group)
+                yield self
+                group.cancel_scope.cancel()
+        finally:
+            await self.close()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,6 +158,13 @@ class Chain:
             return False
         asking.ran_out()
         return asking.denial is None
+
+
+async def _started(resident: ResidentHook, source: str) -> None:
+    try:
+        await resident.start()
+    except BrokenAnswer as error:
+        raise ConfigurationError(source, f"{error.why}: {error.detail}") from error
 
 
 async def _ask(ask: AskOne, participant: Participant, asking: Asking, scope: anyio.CancelScope) -> None:
@@ -209,8 +260,10 @@ def assemble(
         seen.add(real)
         return read_hooks_file(path, must_exist=must_exist, owner=owner)
 
+    residents: list[tuple[str, ResidentHook]] = []
+
     def take(found: Sequence[FoundSpec]) -> list[Participant]:
-        return [_hook(one, outside, workspace, folders) for one in found]
+        return [_hook(one, _program(one, outside, workspace), folders, residents) for one in found]
 
     file, owner = _administrators
     participants = [*take(read(file, owner=owner)), *take(first)]
@@ -233,7 +286,7 @@ def assemble(
                 f"its deadline of {one.deadline:g} s is beyond that of the whole chain, {request.limits.chain:g} s"
             )
             raise ConfigurationError(one.title, f"{problem}; set limits.chain higher")
-    return Chain(participants, limit=request.limits.chain)
+    return Chain(participants, limit=request.limits.chain, residents=residents)
 
 
 def _check_grants(participants: Sequence[Participant], kept_by: str) -> None:
@@ -250,15 +303,22 @@ def _only_denies(found: FoundSpec) -> FoundSpec:
     return FoundSpec(found.spec.model_copy(update={"may": ("deny",)}), found.source, found.folder)
 
 
-def _hook(found: FoundSpec, outside: Sequence[str], workspace: str, scratch: Scratch) -> Participant:
-    spec = found.spec
-    if spec.resident:
-        raise ConfigurationError(found.source, "resident hooks are not available yet; leave `resident` out")
-    program = resolve_program(
-        spec.command,
+def _program(found: FoundSpec, outside: Sequence[str], workspace: str) -> Program:
+    return resolve_program(
+        found.spec.command,
         source=found.source,
         folder=found.folder,
         outside=[os.path.join(workspace, root) for root in outside],  # noqa: PTH118  # links are followed later
-        in_workspace=spec.in_workspace,
+        in_workspace=found.spec.in_workspace,
     )
-    return from_program(spec, SubprocessHook(program, scratch, dict(spec.env)).ask)
+
+
+def _hook(
+    found: FoundSpec, program: Program, scratch: Scratch, residents: list[tuple[str, ResidentHook]]
+) -> Participant:
+    spec = found.spec
+    if not spec.resident:
+        return from_program(spec, SubprocessHook(program, scratch, dict(spec.env)).ask)
+    resident = ResidentHook(program, scratch, env=spec.env, patience=spec.timeout)
+    residents.append((found.source, resident))
+    return from_program(spec, resident.ask)

@@ -31,13 +31,13 @@ class Scratch:
         weakref.finalize(self, _remove_all, self._kept)
 
     @contextmanager
-    def folder(self) -> Generator[str]:
-        """An empty folder, gone or empty again after the block; raises OSError if none can be made."""
+    def folder(self, *, once: bool = False) -> Generator[str]:
+        """An empty folder, gone or empty again after the block, `once`: gone. Raises OSError if none can be made."""
         path, identity = self._take()
         keep = False
         try:
             yield path
-            keep = len(self._kept) < MOST_KEPT and _identity(path) == identity
+            keep = not once and len(self._kept) < MOST_KEPT and _identity(path) == identity
         finally:
             if keep:
                 self._kept.append((path, identity))

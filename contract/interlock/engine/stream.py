@@ -59,16 +59,25 @@ class Stream:
             while rest:
                 rest = rest[await self._send_some(rest) :]
 
-    async def _send_some(self, data: memoryview) -> int:
+    def offer(self, data: bytes | memoryview) -> int:
+        """Send what fits at once, none of it while somebody sends; how many bytes went. Raises StreamClosed."""
+        return 0 if self._sending.locked() else self._send_now(data)
+
+    def _send_now(self, data: bytes | memoryview) -> int:
         if self._closed:
             raise StreamClosed("the stream was closed")
         try:
             return self._sock.send(data, NO_SIGNAL)
         except BlockingIOError:
-            await self._wait(anyio.wait_writable)
             return 0
         except OSError as error:
             raise StreamClosed(error.errno, "the other side no longer reads") from error
+
+    async def _send_some(self, data: memoryview) -> int:
+        sent = self._send_now(data)
+        if not sent:
+            await self._wait(anyio.wait_writable)
+        return sent
 
     async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
         self._waiting += 1
