@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["may_run_others", "program", "simple_words"]
+__all__ = ["LONGEST", "RUN_OTHERS", "may_run_others", "program", "simple_words"]
 
 _BLANK = re.compile(r"[ \t]+")
 _PIECE = re.compile(r"""'([^'\\]*)'|"([^"\\$`!]*)"|([\w@%+:,./=~-]+)""")
@@ -28,7 +28,7 @@ _WRAPPERS = """
     firejail systemd-run at batch crontab ssh busybox toybox caffeinate sandbox-exec arch rlwrap expect noglob nocorrect
     sh bash dash zsh ksh mksh ash fish csh tcsh pwsh rbash
 """
-_RUN_OTHERS = frozenset(_WRAPPERS.split())
+RUN_OTHERS = frozenset(_WRAPPERS.split())
 """Words in front of a command that run, or prepare, another one: what they run is not what their name says."""
 
 _EXECUTE = frozenset({"-exec", "-execdir", "-ok", "-okdir", "--exec", "--exec-batch", "-x", "-X"})
@@ -79,4 +79,4 @@ def program(words: tuple[str, ...]) -> str:
 def may_run_others(words: tuple[str, ...]) -> bool:
     """Whether the command is a wrapper: it runs a program that another of its words names."""
     name = program(words)
-    return name in _RUN_OTHERS or (name in _FINDERS and not _EXECUTE.isdisjoint(words))
+    return name in RUN_OTHERS or (name in _FINDERS and not _EXECUTE.isdisjoint(words))
