@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from interlock.engine.chain import Chain, ChainVerdict
-from interlock.engine.conversation import LONGEST_ANSWER
+from interlock.engine.exchange import LONGEST_ANSWER
 from interlock.engine.participants import from_program
 from interlock.engine.programs import resolve_program
 from interlock.engine.resident_hook import ResidentHook

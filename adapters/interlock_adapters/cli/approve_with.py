@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from interlock.approval import Approval, Approve, Deny, decision_adapter
-from interlock.engine.conversation import Heard, NotStarted, converse
+from interlock.engine.exchange import Heard, NotStarted, converse
 from interlock.engine.places import inside
 from interlock.engine.programs import Program, resolve_program
 from interlock.errors import ConfigurationError

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from interlock.engine.conversation import LINGER, LONGEST_ANSWER, end, ending, keep_tail, words
+from interlock.engine.exchange import LINGER, LONGEST_ANSWER, end, ending, keep_tail, words
 from interlock.engine.participants import BrokenAnswer
 from interlock.engine.process import Exit, GuardianLost, Process, StreamClosed, spawn
 from interlock.engine.subprocess_hook import hook_environment, outcome_of, unambiguous

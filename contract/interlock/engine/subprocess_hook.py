@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from interlock.engine.conversation import LONGEST_ANSWER, Heard, NotStarted, converse
+from interlock.engine.exchange import LONGEST_ANSWER, Heard, NotStarted, converse
 from interlock.engine.participants import BrokenAnswer
 from interlock.engine.programs import SYSTEM_PATH, Program
 from interlock.engine.scratch import Scratch
