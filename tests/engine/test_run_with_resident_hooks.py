@@ -36,11 +36,19 @@ def guard(bench: Bench, body: str = GUARD) -> HookSpec:
 
 
 def calls(*commands: str) -> list[dict[str, Any]]:
-    return [
-        *({"tool": "Bash", "input": {"command": command}} for command in commands),
-        {"text": "done"},
-        {"end_turn": True},
-    ]
+    steps: list[dict[str, Any]] = [{"tool": "Bash", "input": {"command": command}} for command in commands]
+    return [*steps, {"text": "done"}, {"end_turn": True}]
+
+
+def noting(bench: Bench) -> HookSpec:
+    """A guard that notes its process id."""
+    return guard(bench, f"import os\nopen({str(bench.folder / 'pid')!r}, 'w').write(str(os.getpid()))\n{GUARD}")
+
+
+def gone(bench: Bench) -> bool:
+    """Whether no guard runs that noted its process id."""
+    note = bench.folder / "pid"
+    return not note.exists() or not Path(f"/proc/{note.read_text(encoding='utf-8') or 'none'}").exists()
 
 
 async def test_one_process_is_asked_about_every_call_of_a_run(bench: Bench) -> None:
@@ -67,9 +75,8 @@ async def test_a_resident_that_dies_denies_the_call_and_judges_the_next(bench: B
 
 
 async def test_it_is_gone_when_the_run_is_over(bench: Bench) -> None:
-    body = f"PATH = {str(bench.folder / 'pid')!r}\n{NOTE}"
     with anyio.fail_after(30):
-        await bench.client(hooks=[guard(bench, body)]).run(bench.request(calls("true")))
+        await bench.client(hooks=[noting(bench)]).run(bench.request(calls("true")))
     assert (bench.folder / "pid").exists()
     assert gone(bench)
 
@@ -88,8 +95,7 @@ async def test_a_resident_that_cannot_be_started_keeps_the_agent_from_starting(b
 
 
 async def test_an_agent_that_cannot_be_started_leaves_no_resident(bench: Bench) -> None:
-    body = f"PATH = {str(bench.folder / 'pid')!r}\n{NOTE}"
     request = bench.request(binary=bench.program("exit 0", shell="/nowhere/shell"))
     with anyio.fail_after(30), pytest.raises((StartFailed, ConfigurationError)):
-        await bench.client(hooks=[guard(bench, body)]).run(request)
+        await bench.client(hooks=[noting(bench)]).run(request)
     assert gone(bench)
