@@ -176,3 +176,19 @@ async def test_what_the_agent_decides_itself_is_decided_by_its_own_rules(live, p
     assert "not that" in played.result("t2").content
     assert list(live.workspace.iterdir()) == []
     assert (played.outcome.ok, played.unguarded()) == (True, [])
+
+
+async def test_without_a_gate_behind_it_the_chain_alone_still_decides(live, policy):
+    guard = policy(lambda call: DenyCall(reason="no") if "bad" in str(call.input) else Allow())
+    script = [
+        Turn(bash("touch good", "t1")),
+        Turn(bash("touch bad", "t2")),
+        Turn(bash("cat bad.txt", "t3")),
+        DONE,
+    ]
+    (live.workspace / "bad.txt").write_text("tiger-lily")
+    permission = {"posture": "full", "backstop": "none"}
+    played = await live.play(script, guard, permission=permission)
+    assert sorted(path.name for path in live.workspace.iterdir()) == ["bad.txt", "good"]
+    assert played.plan.backstop == "none"
+    assert (played.outcome.ok, played.knows(b"tiger-lily"), played.unguarded()) == (True, False, [])

@@ -146,3 +146,36 @@ async def test_a_redacted_secret_stays_out_when_the_session_is_resumed(live, pol
     assert (first.outcome.ok, second.outcome.ok) == (True, True)
     assert any(b"REDACTED" in request.raw for request in second.requests)
     assert not second.knows(HIDDEN)
+
+
+async def test_work_in_the_background_is_not_to_be_had(live, policy, inner):
+    (live.workspace / "secret.txt").write_text(SECRET)
+
+    def reply(request):
+        if inner(request):
+            return Turn(Text(f"I made up {SECRET}"))
+        shown = {one.tool_use_id for one in request.shown}
+        brief = {"description": "look", "prompt": "INNER", "subagent_type": "general-purpose"}
+        if "t1" not in shown:
+            return Turn(ToolCall("Bash", {"command": "cat secret.txt", "run_in_background": True}, "t1"))
+        return DONE if "t2" in shown else Turn(ToolCall("Agent", {**brief, "run_in_background": True}, "t2"))
+
+    played = await live.play([reply] * 5, policy(after=redact), permission=FULL)
+    assert played.result("t1").is_error
+    assert not played.knows(HIDDEN)
+    assert (played.outcome.text, played.unguarded()) == ("done", [])
+
+
+async def test_tools_that_show_outputs_past_the_chain_are_not_offered_where_it_may_replace(live, policy):
+    played = await live.play([DONE], policy(after=redact), permission=FULL)
+    (sent,) = [request for request in played.requests if request.kind == "turn"]
+    offered = {tool["name"] for tool in sent.body["tools"]}
+    assert offered & {"Monitor", "Skill", "CronCreate", "ScheduleWakeup", "Workflow", "RemoteTrigger"} == set()
+    assert {"Bash", "Read", "Edit"} <= offered
+
+
+async def test_what_replaces_a_long_output_does_not_say_where_the_original_lies(live, policy):
+    (live.workspace / "secret.txt").write_text(SECRET)
+    call = ToolCall("Bash", {"command": "cat secret.txt; seq 30000"}, "t1")
+    played = await live.play([Turn(call), DONE], policy(after=redact), permission=FULL)
+    assert played.result("t1").content == "REDACTED"

@@ -1,0 +1,101 @@
+"""Which test on the real Claude Code shows each thing that its adapter claims.
+
+`file::function`, relative to `tests`; every one of them runs on the oldest and on the newest pinned version.
+"""
+
+CALLS = "live/test_claude_calls.py::test_"
+OUTPUTS = "live/test_claude_outputs.py::test_"
+APPROVALS = "live/test_claude_approvals.py::test_"
+OUTCOMES = "live/test_claude_outcomes.py::test_"
+ENDINGS = "live/test_claude_endings.py::test_"
+FEATURES = "live/test_claude_features.py::test_"
+HONESTY = "live/test_claude_honesty.py::test_"
+PERSON = "live/test_claude_person.py::test_"
+CODEC_OUTPUTS = "adapters/claude/test_live_outputs.py::test_"
+
+_REPLACED = f"{OUTPUTS}a_replaced_output_is_all_that_the_model_is_shown"
+_CHANGED = f"{OUTPUTS}a_secret_in_what_a_file_held_is_not_shown_when_it_is_changed"
+_SESSIONS = f"{OUTCOMES}a_session_takes_our_id_and_is_resumed_and_forked"
+_EFFORT = f"{OUTCOMES}effort_reaches_the_service"
+_MCP = f"{FEATURES}a_call_of_an_mcp_tool_is_denied_rewritten_and_its_output_replaced"
+
+CLAUDE: dict[str, tuple[str, ...]] = {
+    "asks": (
+        f"{APPROVALS}an_approved_call_runs_once_and_a_denied_one_does_not",
+        f"{APPROVALS}calls_with_effects_are_each_asked_about",
+    ),
+    "asks_in_parallel": (f"{APPROVALS}two_parallel_calls_wait_together_and_are_answered_in_reverse",),
+    "questions": (f"{APPROVALS}a_question_of_the_agent_is_answered_and_the_model_reads_it",),
+    "sees_before:all": (
+        f"{CALLS}a_denied_command_does_not_run_and_the_model_reads_the_reason",
+        f"{CALLS}a_call_of_a_sub_agent_is_judged_under_its_own_name",
+        f"{HONESTY}an_honest_corpus_raises_no_alarm",
+    ),
+    "sees_after:all": (
+        f"{OUTPUTS}the_chain_sees_after_a_rewrite_what_truly_ran",
+        f"{OUTPUTS}a_failed_command_whose_output_must_be_withheld_stops_the_run",
+    ),
+    "deny": (
+        f"{CALLS}under_the_posture_none_nothing_runs",
+        f"{CALLS}without_a_chain_an_allow_list_with_nothing_else_truly_restricts",
+        f"{HONESTY}the_same_corpus_without_permission_raises_no_alarm_and_changes_nothing",
+        _MCP,
+    ),
+    "modify": (
+        f"{CALLS}a_rewritten_command_is_the_one_that_runs",
+        f"{CALLS}rewrites_of_every_changing_tool_are_what_runs",
+        f"{APPROVALS}an_edited_input_is_what_runs",
+        _MCP,
+    ),
+    "replace:shell": (_REPLACED,),
+    "replace:read": (_REPLACED,),
+    "replace:search": (_REPLACED,),
+    "replace:edit": (_CHANGED,),
+    "replace:write": (_CHANGED,),
+    "replace:agent": (f"{OUTPUTS}the_report_of_a_sub_agent_and_the_outputs_that_it_sees_are_replaced",),
+    "replace:web_search": (f"{FEATURES}the_output_of_a_web_search_is_replaced",),
+    "replace:question": (f"{FEATURES}the_answer_to_a_question_is_replaced",),
+    "replace:mcp": (_MCP,),
+    "backstops:gate": (f"{HONESTY}hooks_that_never_fire_are_noticed_and_nothing_runs",),
+    "backstops:none": (f"{CALLS}without_a_gate_behind_it_the_chain_alone_still_decides",),
+    "otherwise:deny": (f"{CALLS}without_a_chain_an_allow_list_with_nothing_else_truly_restricts",),
+    "otherwise:ask": (f"{APPROVALS}an_approved_call_runs_once_and_a_denied_one_does_not",),
+    "otherwise:chain": (f"{CALLS}a_participant_with_the_power_to_grant_lets_run_what_it_does_not_object_to",),
+    "otherwise:agent": (f"{CALLS}what_the_agent_decides_itself_is_decided_by_its_own_rules",),
+    "new_session_id": (_SESSIONS,),
+    "resume": (_SESSIONS, f"{OUTCOMES}a_resumed_run_carries_the_whole_permission_anew"),
+    "fork": (_SESSIONS,),
+    "images": (f"{FEATURES}an_image_goes_with_the_prompt",),
+    "mcp_servers:stdio": (_MCP, f"{FEATURES}an_mcp_tool_runs_unasked_only_by_rule_or_under_full"),
+    "output_schema": (f"{FEATURES}the_answer_fits_the_schema_whatever_the_posture",),
+    "efforts:low": (_EFFORT,),
+    "efforts:medium": (_EFFORT,),
+    "efforts:high": (_EFFORT,),
+    "efforts:xhigh": (_EFFORT,),
+    "efforts:max": (_EFFORT,),
+    "instructions": (f"{OUTCOMES}model_and_instructions_reach_the_service",),
+    "add_dirs": (f"{OUTCOMES}further_directories_count_as_inside",),
+    "max_turns": (f"{OUTCOMES}turns_are_bounded",),
+    "budget_usd": (f"{OUTCOMES}money_is_bounded",),
+    "interrupt": (f"{ENDINGS}an_interrupt_ends_the_command_and_the_run",),
+    "steer": (f"{FEATURES}a_message_into_the_running_turn_is_read_after_the_next_call",),
+    "several_turns": (f"{FEATURES}a_conversation_has_several_turns_in_one_process_and_each_is_guarded",),
+    "hole:`@path` in a prompt is read and inlined": (
+        f"{PERSON}a_prompt_reaches_the_model_byte_for_byte_and_nothing_is_inlined",
+    ),
+    "hole:reports of background work": (f"{OUTPUTS}work_in_the_background_is_not_to_be_had",),
+    "hole:what Monitor streams": (
+        f"{OUTPUTS}tools_that_show_outputs_past_the_chain_are_not_offered_where_it_may_replace",
+    ),
+    "hole:files read again after compaction or a change on disk": (
+        f"{OUTPUTS}a_redacted_secret_stays_out_when_the_session_is_resumed",
+        f"{CODEC_OUTPUTS}no_byte_of_a_redacted_file_reaches_the_model_when_the_file_changes_on_disk",
+        f"{CODEC_OUTPUTS}a_full_context_is_not_compacted_where_outputs_may_be_replaced",
+    ),
+    "hole:the path of a file that holds a long output": (
+        f"{OUTPUTS}what_replaces_a_long_output_does_not_say_where_the_original_lies",
+    ),
+    "hole:whether a file exists, when an edit of it is refused before any hook": (
+        f"{HONESTY}the_same_corpus_without_permission_raises_no_alarm_and_changes_nothing",
+    ),
+}
