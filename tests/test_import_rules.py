@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("contract", "adapters", "fixtures/interlock_fixtures")
 RULES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 NAMES = {rule["name"]: rule["id"] for rule in RULES}
-PURE = {path.stem for path in (ROOT / "contract/interlock").glob("[!_]*.py")} | {"framing"}
+PROGRAMS = {"hook"}
+"""Runs in programs of their own, and not in ours."""
+PURE = {path.stem for path in (ROOT / "contract/interlock").glob("[!_]*.py")} - PROGRAMS | {"framing"}
 AGENTS = {"acp", "claude", "codex", "copilot", "terminal"}
 
 PLANTED = [
