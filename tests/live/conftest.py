@@ -28,7 +28,7 @@ from interlock import (
     Request,
 )
 from interlock.events import ApprovalRequested, QuestionAsked, ToolDecided, Unguarded
-from interlock_fixtures.clis import CliMissing, Which, clis_required, require_cli
+from interlock_fixtures.clis import CliMissing, Which, clis_required, pinned_ends, require_cli
 from interlock_fixtures.scripted_model import ModelRequest, ScriptedModel, ToolShown
 
 LIMIT = 60.0
@@ -51,6 +51,18 @@ def claude_which(request: pytest.FixtureRequest) -> Which:
 def claude_cli(claude_which: Which) -> Path:
     """The native executable of the real Claude Code at that end."""
     return installed("claude", claude_which)
+
+
+@pytest.fixture(params=pinned_ends("codex"))
+def codex_which(request: pytest.FixtureRequest) -> Which:
+    """Which end of the tested range of Codex: `oldest`, or `newest` where that is another version."""
+    return "oldest" if request.param == "oldest" else "newest"
+
+
+@pytest.fixture
+def codex_cli(codex_which: Which) -> Path:
+    """The native executable of the real Codex at that end."""
+    return installed("codex", codex_which)
 
 
 def installed(name: str, which: Which) -> Path:
