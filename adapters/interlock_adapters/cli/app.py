@@ -67,6 +67,58 @@ def _plan(options: Options) -> int:
     return plan(options)
 
 
+policy = typer.Typer(help="Policies: what holds for every run.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(policy, name="policy")
+
+
+@policy.command("explain")
+def explain(
+    call: Annotated[
+        str,
+        typer.Argument(
+            metavar="CALL", help="The agent's own, as in 'Bash {\"command\": \"ls\"}', or by kind, as in 'shell: ls'."
+        ),
+    ],
+    *,
+    agent: Annotated[str, typer.Option("--agent", "-a", metavar="AGENT", help="Whose call it is.")] = "claude",
+    cwd: Annotated[str, typer.Option("-C", metavar="DIR", help="The directory the agent works in.")] = ".",
+    posture: Annotated[str | None, typer.Option(metavar="none|read|edit|full", help="As in run.")] = None,
+    otherwise: Annotated[str | None, typer.Option(metavar="deny|ask|chain|agent", help="As in run.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As in run; repeatable.")] = None,
+    deny: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As in run; repeatable.")] = None,
+    add_dir: Annotated[list[str] | None, typer.Option(metavar="DIR", help="As in run; repeatable.")] = None,
+    policy_file: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="FILE", help="As in run; repeatable.")
+    ] = None,
+    hooks: Annotated[str | None, typer.Option(metavar="FILE", help="As in run.")] = None,
+    workspace_hooks: Annotated[bool, typer.Option("--workspace-hooks", help="As in run.")] = False,
+    with_hooks: Annotated[
+        bool, typer.Option("--with-hooks", help="Ask the participants of the chain, as a run would.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Say whether a call would run, which part of the decision says so and why, and what would change it.
+
+    Nothing is run but, with --with-hooks, the hooks. Exit code 0 whatever the result, 2 for what cannot be used.
+    """
+    from interlock_adapters.cli.policy import explain_call  # noqa: PLC0415 -- the engine is loaded only for it
+
+    options = Options(
+        agent=agent,
+        cwd=cwd,
+        posture=posture,
+        otherwise=otherwise,
+        allow=allow,
+        deny=deny,
+        add_dir=add_dir,
+        policy=policy_file,
+        hooks=hooks,
+        workspace_hooks=workspace_hooks,
+        json=json,
+    )
+    raise typer.Exit(explain_call(options, call, ask=with_hooks))
+
+
 app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
 

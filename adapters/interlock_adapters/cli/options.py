@@ -45,14 +45,14 @@ class Options:
     ] = None
     cwd: Annotated[str, typer.Option("-C", metavar="DIR", help="The directory the agent works in.")] = "."
     posture: Annotated[
-        str,
-        typer.Option(metavar="none|read|edit|full", help="What runs unasked."),
-    ] = "read"
+        str | None,
+        typer.Option(metavar="none|read|edit|full", help="What runs unasked. Default: the policy's, else read."),
+    ] = None
     otherwise: Annotated[
         str | None,
         typer.Option(
             metavar="deny|ask|chain|agent",
-            help="What becomes of the rest. Default: ask at a terminal or with --approve-with, else deny.",
+            help="What becomes of the rest. Default: the policy's; else ask (terminal, --approve-with) or deny.",
         ),
     ] = None
     allow: Annotated[
@@ -69,6 +69,10 @@ class Options:
             metavar="any|gate|sandbox|flags|none", help="What must stand behind the chain on the agent's side."
         ),
     ] = "any"
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A policy file, after the administrator's and your own; repeatable."),
+    ] = None
     hooks: Annotated[str | None, typer.Option(metavar="FILE", help="A hooks file whose programs see every call.")] = (
         None
     )
@@ -196,13 +200,7 @@ def _fields(options: Options, prompt: str) -> dict[str, Any]:
     return {
         "prompt": prompt,
         **{name: values[name] for name in (*same, *flags)},
-        "permission": {
-            "posture": options.posture,
-            "otherwise": options.otherwise or _default_otherwise(options),
-            "allow": options.allow or [],
-            "deny": options.deny or [],
-            "backstop": options.backstop,
-        },
+        "permission": _permission(options),
         "session": _session(options),
         "add_dirs": options.add_dir or [],
         "env": _environment(options.env or []),
@@ -210,9 +208,17 @@ def _fields(options: Options, prompt: str) -> dict[str, Any]:
     }
 
 
-def _default_otherwise(options: Options) -> str:
+def _permission(options: Options) -> dict[str, Any]:
+    """What was typed; what was not is left to policies."""
     answered = options.approve_with is not None or (at_terminal() and not options.json)
-    return "ask" if answered else "deny"
+    typed = {
+        "posture": options.posture,
+        "otherwise": options.otherwise or ("ask" if answered else None),
+        "allow": options.allow,
+        "deny": options.deny,
+        "backstop": options.backstop,
+    }
+    return {name: value for name, value in typed.items() if value is not None}
 
 
 def _session(options: Options) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from interlock.engine.client import Client
+from interlock.engine.policy_file import govern
 from interlock.errors import InterlockError
-from interlock.permission import Otherwise
+from interlock.permission import Otherwise, Permission
+from interlock.policy import Effective
 from interlock.request import Request
 from interlock_adapters.cli.approve_with import ProgramApprover
 from interlock_adapters.cli.options import Options, UsageProblem, at_terminal, read_prompt, request_of
 from interlock_adapters.cli.output import print_line, safe_text
 from interlock_adapters.cli.problems import COMPLETED, code_of, explain
 
-__all__ = ["client_of", "complain", "is_answered", "plan"]
+__all__ = ["NO_PROMPT", "client_of", "complain", "is_answered", "plan", "settled"]
 
 NO_PROMPT = "(the prompt)"
 """Stands for the prompt of a plan that was given none; a plan shows no prompt anyway."""
@@ -21,7 +23,7 @@ def plan(options: Options) -> int:
     """Print the plan, or every reason against it."""
     request: Request | None = None
     try:
-        request = request_of(options, _prompt(options))
+        request, _ = settled(options, request_of(options, _prompt(options)))
         planned = client_of(options, request).plan(request, answered=is_answered(options))
     except (UsageProblem, InterlockError) as error:
         return complain(error, options, request)
@@ -38,7 +40,26 @@ def client_of(options: Options, request: Request) -> Client:
     approver: ProgramApprover | None = None
     if options.approve_with is not None:
         approver = ProgramApprover.of(options.approve_with, (request.cwd, *request.add_dirs))
-    return Client(hooks=options.hooks, approver=approver, audit=options.audit)
+    return Client(hooks=options.hooks, approver=approver, audit=options.audit, policy=options.policy, user_policy=True)
+
+
+def settled(options: Options, request: Request) -> tuple[Request, Effective]:
+    """The request, and what is in force under the policies; raises `ConfigurationError`.
+
+    That a person is asked is a default of the command line, so a policy that says something else comes before it.
+    """
+    if options.otherwise is None and request.permission.otherwise is Otherwise.ASK:
+        typed = request.permission.model_fields_set - {"otherwise"}
+        permission = Permission(**{name: getattr(request.permission, name) for name in typed})
+        bare = request.model_copy(update={"permission": permission})
+        effective = _govern(options, bare)
+        if "otherwise" in effective.origins or effective.objections(otherwise=Otherwise.ASK):
+            return bare, effective
+    return request, _govern(options, request)
+
+
+def _govern(options: Options, request: Request) -> Effective:
+    return govern(request, options.policy, user_policy=True, source="the command line")
 
 
 def is_answered(options: Options) -> bool:

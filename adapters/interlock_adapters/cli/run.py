@@ -22,7 +22,7 @@ from interlock.events import ApprovalRequested, ApprovalResolved, BaseEvent, Que
 from interlock.outcome import Outcome
 from interlock.request import Request
 from interlock_adapters.cli.options import Options, UsageProblem, at_terminal, read_prompt, request_of
-from interlock_adapters.cli.plan import client_of, complain, is_answered
+from interlock_adapters.cli.plan import client_of, complain, is_answered, settled
 from interlock_adapters.cli.problems import FAILED, INTERRUPTED, exit_code
 from interlock_adapters.cli.show import JsonView, PeopleView, Screen, View
 from interlock_adapters.cli.terminal import Terminal
@@ -40,7 +40,7 @@ def run(options: Options) -> int:
     """Run the agent and return the exit code."""
     request: Request | None = None
     try:
-        request = request_of(options, read_prompt(options))
+        request, _ = settled(options, request_of(options, read_prompt(options)))
         client = client_of(options, request)
         client.plan(request, answered=is_answered(options))
         return anyio.run(partial(_run, options, client, request))

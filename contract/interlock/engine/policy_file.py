@@ -57,11 +57,15 @@ def govern(
     policy: PolicySource | Sequence[PolicySource] | None = None,
     *,
     user_policy: bool = False,
+    source: str = "the request",
     _administrators: tuple[str, int] = (ADMINISTRATORS_POLICY, ROOT),
 ) -> Effective:
-    """What is in force for a run; raises `ConfigurationError` for a file that cannot be used, or a bound passed."""
+    """What is in force for a run; raises `ConfigurationError` for a file that cannot be used, or a bound passed.
+
+    `source` is how messages name the request.
+    """
     layers = list(_layers(policy, user_policy=user_policy, administrators=_administrators))
-    return combine(layers, agent=request.agent, permission=request.permission, limits=request.limits)
+    return combine(layers, agent=request.agent, permission=request.permission, limits=request.limits, source=source)
 
 
 def governed(request: Request, effective: Effective) -> Request:
