@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import CoroutineType, coroutine
 from typing import Any, Literal, Self, cast
@@ -33,7 +34,7 @@ from interlock.errors import ConfigurationError
 from interlock.hooks import HookCall, HookSpec, Interceptor, Power
 from interlock.request import Request
 
-__all__ = ["Chain", "ChainVerdict", "assemble"]
+__all__ = ["Chain", "ChainVerdict", "assemble", "chain_of", "program_of"]
 
 Forbids = Callable[[HookCall], "str | None"]
 """The deny rule that a rewritten call runs into."""
@@ -263,7 +264,7 @@ def assemble(
     residents: list[tuple[str, ResidentHook]] = []
 
     def take(found: Sequence[FoundSpec]) -> list[Participant]:
-        return [_hook(one, _program(one, outside, workspace), folders, residents) for one in found]
+        return [_hook(one, program_of(one, outside, workspace), folders, residents) for one in found]
 
     file, owner = _administrators
     participants = [*take(read(file, owner=owner)), *take(first)]
@@ -303,7 +304,20 @@ def _only_denies(found: FoundSpec) -> FoundSpec:
     return FoundSpec(found.spec.model_copy(update={"may": ("deny",)}), found.source, found.folder)
 
 
-def _program(found: FoundSpec, outside: Sequence[str], workspace: str) -> Program:
+def chain_of(found: Sequence[FoundSpec], *, workspace: str, scratch: str, every_call: bool = False) -> Chain:
+    """A chain of these programs alone, for who tries them; `every_call`: whatever their `tools` say.
+
+    Raises `ConfigurationError`.
+    """
+    folders, residents = Scratch(scratch), list[tuple[str, ResidentHook]]()
+    participants = [_hook(one, program_of(one, (workspace,), workspace), folders, residents) for one in found]
+    if every_call:
+        participants = [replace(one, concerns=None) for one in participants]
+    return Chain(participants, residents=residents)
+
+
+def program_of(found: FoundSpec, outside: Sequence[str], workspace: str) -> Program:
+    """The program of a spec, resolved; raises `ConfigurationError`."""
     return resolve_program(
         found.spec.command,
         source=found.source,
