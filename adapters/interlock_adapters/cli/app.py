@@ -119,6 +119,34 @@ def explain(
     raise typer.Exit(explain_call(options, call, ask=with_hooks))
 
 
+@app.command()
+def audit(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that --audit, or Client(audit=...), wrote.")],
+    *,
+    run: Annotated[str | None, typer.Option(metavar="ID", help="Only this run: its id, or the end of it.")] = None,
+    tool: Annotated[str | None, typer.Option(metavar="GLOB", help="Only calls of these tools, by native name.")] = None,
+    decision: Annotated[
+        str | None,
+        typer.Option(metavar="DECISION", help="Only allow, deny, modify, replace, grant, ask, agent or broken."),
+    ] = None,
+    participant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what this hook, interceptor, rule, policy or person said.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only from then on: 90m, 2d, 2026-11-30T10:00.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line: records, then the sums.")] = False,
+) -> None:
+    """Show who decided what about which call, how long it took and what it changed; then sums by participant.
+
+    Exit codes: 0, 1 if a line of the file is no record (it is named and passed over), 2 usage.
+    """
+    from interlock_adapters.cli.audit import Wanted  # noqa: PLC0415 -- the models are loaded only for it
+    from interlock_adapters.cli.audit import audit as show  # noqa: PLC0415 -- same
+
+    raise typer.Exit(show(Wanted(file, run, tool, decision, participant, since, json)))
+
+
 app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
 

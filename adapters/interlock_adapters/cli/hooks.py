@@ -6,7 +6,7 @@ import typer
 
 __all__ = ["hooks"]
 
-hooks = typer.Typer(help="Hooks: check and try the programs of a hooks file.", no_args_is_help=True)
+hooks = typer.Typer(help="Hooks files: check and try their programs.", no_args_is_help=True, rich_markup_mode=None)
 _Directory = Annotated[str, typer.Option("-C", metavar="DIR", help="The directory that an agent would work in.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
