@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from interlock_adapters.cli.hooks import hooks
 from interlock_adapters.cli.options import Options
 
 __all__ = ["app"]
@@ -117,6 +118,9 @@ def explain(
         json=json,
     )
     raise typer.Exit(explain_call(options, call, ask=with_hooks))
+
+
+app.add_typer(hooks, name="hooks")
 
 
 @app.command()
