@@ -213,6 +213,9 @@ CALLS = [
 ]
 
 
+FEW_CALLS = [CALLS[1], call("write", paths=("src/a.py",)), call("mcp", mcp="github/get"), call("unknown")]
+
+
 def test_a_rule_within_another_matches_nothing_that_the_other_does_not() -> None:
     inside = [(rule, room) for rule in ALL_RULES for room in ALL_RULES if within(rule, room)]
     assert len(inside) > 120
@@ -306,6 +309,19 @@ def test_no_later_layer_lets_run_what_the_administrators_alone_denies(
         return
     if all(finding(loosest, one).result == "deny" for loosest in ceilings(alone)):
         assert finding(found.permission, one).result == "deny"
-    closed = "posture" in fixed and not fixed["bounds"]
-    if closed and finding(alone.permission, one).result == "deny":
-        assert finding(found.permission, one).result == "deny"
+
+
+@settings(deadline=None, max_examples=100)
+@given(permissions, postures, st.lists(parts, max_size=1), permissions)
+def test_an_administrator_who_fixes_the_posture_without_bounds_has_said_it_all(
+    fixed: dict[str, Any], posture: Posture, later: list[dict[str, Any]], own: dict[str, Any]
+) -> None:
+    fixed = {**fixed, "posture": posture}
+    alone = combined(admin(**fixed))
+    try:
+        found = combined(admin(**fixed), *(layer(**part) for part in later), **own)
+    except ConfigurationError:
+        return
+    for one in FEW_CALLS:
+        if finding(alone.permission, one).result == "deny":
+            assert finding(found.permission, one).result == "deny"
