@@ -164,6 +164,8 @@ class Ending:
     """What the agent says of its own version."""
     final: bool = False
     """The process takes no further turn."""
+    more: bool = False
+    """The agent begins a further turn by itself, for a message that came too late for this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,7 +292,8 @@ class Raw(BaseEvent):
 
 
 class TurnFinished(BaseEvent):
-    """A turn of a conversation is over, and the agent waits for the next text; other runs have only `RunFinished`."""
+    """A turn is over and the run goes on: a conversation waits for the next text, or the agent has begun a turn for a
+    message that came too late for this one. The last turn of other runs has only `RunFinished`."""
 
     type: Literal["turn_finished"] = "turn_finished"
     status: Status

@@ -53,6 +53,7 @@ class Asks:
     interrupt: Callable[[], Send]
     _open: dict[tuple[Key, Stage | None], Pending] = field(default_factory=dict[tuple[Key, Stage | None], Pending])
     _seen: Bounded[None] = field(default_factory=Bounded[None])
+    _repeated: Bounded[None] = field(default_factory=Bounded[None])
 
     # ---- Requests of the CLI ----------------------------------------------------------------------------------------
 
@@ -70,6 +71,14 @@ class Asks:
             case subtype:
                 yield Send(wire.failure(message.request_id, f"{subtype} is not served"))
                 yield _notice("unknown_request", f"the agent asked for {subtype!r}, which was refused")
+
+    def repeated(self, request_id: str) -> bool:
+        """The CLI repeats an answer that it was given; False if it cannot be ours, or came a second time."""
+        still_open = any(pending.request_id == request_id for pending in self._open.values())
+        if request_id not in self._seen or request_id in self._repeated or still_open:
+            return False
+        self._repeated.remember(request_id, None)
+        return True
 
     def cancelled(self, request_id: str) -> Iterator[Action]:
         """The CLI no longer waits for an answer."""
@@ -197,7 +206,9 @@ class Asks:
             state.asked, state.answered = pending.call.input, reply.native
 
     def _written(self, pending: Pending, reply: Reply) -> Iterator[Action]:
-        if reply.data is not None:
+        if reply.data is None:
+            self._repeated.remember(pending.request_id, None)  # whatever answer it is given is not ours
+        else:
             yield Send(reply.data)
         match reply.ends:
             case "no":

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from interlock.actions import Action, Emit, Ending, Key, RunDone, Send, Stage, Stop, Suspicion, Verdict
+from interlock.actions import Action, Emit, Ending, Key, RunDone, Send, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order
 from interlock.approval import Answer
 from interlock.events import BaseEvent, Notice, Raw, UsageUpdated
 from interlock.framing.json_objects import NotJson, parse_object, readable
 from interlock.framing.lines import LineFramer, Oversized
 from interlock.model import JsonValue
-from interlock.outcome import Reason, Status
+from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.answers import FAULT, deny
@@ -25,6 +25,7 @@ from interlock_adapters.claude.asks import WITHHOLDING, Asks
 from interlock_adapters.claude.calls import Calls
 from interlock_adapters.claude.handshake import Handshake
 from interlock_adapters.claude.login import chosen_login
+from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Intent, Memory, ending_of, usage_of
 from interlock_adapters.claude.stream import Stream
 from interlock_adapters.claude.wire import ApiRetry, ControlRequest, ControlResponse, InitLine, ResultLine
@@ -33,6 +34,8 @@ __all__ = ["ClaudeCodec"]
 
 NOISE_KEPT = 4096
 """Bytes of stdout that are kept of what was no message."""
+NEXT_TURN_LIMIT = 30.0
+"""Seconds until the turn of a message that came too late has begun."""
 
 Object = dict[str, JsonValue]
 
@@ -52,8 +55,12 @@ class ClaudeCodec:
         )
         self._handshake = Handshake(order)
         self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request)
-        self._stream = Stream(self._calls, self._memory)
+        self._messages = Messages(order.run_id)
+        self._stream = Stream(self._calls, self._memory, self._messages)
         self._prompt: str | None = None
+        self._early: list[str] = []
+        self._turns = 0
+        self._held: Ending | None = None
         self._prompted = False
         self._began = False
         self._done = False
@@ -87,14 +94,21 @@ class ClaudeCodec:
     def _next_turn(self) -> None:
         """What the last turn left behind must not speak for this one."""
         self._done = self._prompted = False
+        self._turns += 1
         self._intent.interrupted, self._intent.denied, self._intent.unreplaceable = False, None, None
         self._memory.api_error = self._memory.retry_error = None
 
     def steer(self, text: str) -> Sequence[Action]:
-        """A message into the running turn, shown to the model after the next tool result."""
-        if self._done or not self._prompted:
+        """A message into the running turn, shown to the model after the next tool result, or else in the next turn."""
+        if self._done:
             return ()
-        return (Send(wire.user_message(text, [])),)
+        if not self._prompted:
+            self._early.append(text)
+            return ()
+        return (self._message(text),)
+
+    def _message(self, text: str) -> Send:
+        return Send(wire.user_message(text, [], self._messages.name()))
 
     def interrupt(self) -> Sequence[Action]:
         """Before the prompt there is nothing to interrupt, and the CLI would ignore it: the run just ends."""
@@ -111,7 +125,9 @@ class ClaudeCodec:
         return tuple(self._asks.decided(key, stage, verdict))
 
     def woke(self, key: str) -> Sequence[Action]:
-        """The interrupt that withholds an output was not followed."""
+        """The interrupt that withholds an output was not followed, or no turn began for a message that came late."""
+        if self._held is not None and key == self._turn_key():
+            return tuple(self._end(self._held))
         if key != WITHHOLDING or self._done:
             return ()
         return (Stop(Reason.UNREPLACEABLE, "an output had to be withheld, and the agent did not stop when told to"),)
@@ -120,6 +136,9 @@ class ClaudeCodec:
         """This transport has no endpoint."""
         del body
         return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+
+    def _turn_key(self) -> str:
+        return f"turn-{self._turns}"
 
     def _interrupt_request(self) -> Send:
         self._interrupts += 1
@@ -136,6 +155,8 @@ class ClaudeCodec:
         ]
         yield Send(wire.user_message(self._prompt, images))
         self._prompted, self._prompt = True, None
+        early, self._early = self._early, []
+        yield from map(self._message, early)
 
     # ---- What the CLI says ------------------------------------------------------------------------------------------
 
@@ -232,8 +253,8 @@ class ClaudeCodec:
         elif self._handshake.expects(reply.request_id):
             yield from self._handshake.answered(reply)
             yield from self._prompt_if_ready()
-        else:
-            yield Suspicion("unknown_answer", f"an answer came to {reply.request_id!r}, which was never asked")
+        elif not self._asks.repeated(reply.request_id):
+            yield Suspicion("unknown_answer", f"an answer came to {reply.request_id!r}, which is not ours")
 
     def _system(self, message: Object) -> Iterator[Action]:
         yield from self._told(message)
@@ -252,6 +273,7 @@ class ClaudeCodec:
             self._prompted = True
         self._began = True
         self._memory.session_id, self._memory.model = init.session_id, init.model
+        self._held = None
         yield from self._handshake.began(init)
         if self._intent.interrupted and not self._done:
             yield self._interrupt_request()
@@ -282,10 +304,23 @@ class ClaudeCodec:
         ending = ending_of(result, self._intent, self._memory)
         if result.usage is not None:
             yield Emit([UsageUpdated(usage=usage_of(result.usage), cost_usd=result.total_cost_usd)])
-        yield from self._end(ending)
+        follows, lost = self._messages.turn_over()
+        if lost:
+            yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
+        if follows and self._intent.denied is None and self._intent.unreplaceable is None:
+            yield from self._goes_on(ending)
+        else:
+            yield from self._end(ending)
+
+    def _goes_on(self, ending: Ending) -> Iterator[Action]:
+        """A message came too late for this turn: the next begins by itself."""
+        yield RunDone(replace(ending, version=self._handshake.version, more=True))
+        self._next_turn()
+        self._prompted, self._held = True, replace(ending, usage=Usage())
+        yield Wake(self._turn_key(), NEXT_TURN_LIMIT)
 
     def _end(self, ending: Ending, *afterwards: Action) -> Iterator[Action]:
-        self._done = True
+        self._done, self._held = True, None
         yield RunDone(replace(ending, version=self._handshake.version))
         yield from afterwards
 

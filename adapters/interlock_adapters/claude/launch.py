@@ -39,6 +39,7 @@ _FIXED = (
     "--output-format=stream-json",
     "--input-format=stream-json",
     "--include-partial-messages",
+    "--replay-user-messages",
     "--permission-prompt-tool=stdio",
     "--setting-sources=",
     "--strict-mcp-config",

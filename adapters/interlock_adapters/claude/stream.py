@@ -34,6 +34,7 @@ from interlock.outcome import RateLimit
 from interlock.tools import ToolKind
 from interlock_adapters.claude.asks import requested
 from interlock_adapters.claude.calls import Calls, CallState
+from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Memory
 from interlock_adapters.claude.tools import changed_path
 from interlock_adapters.claude.wire import (
@@ -61,9 +62,10 @@ _SILENT_SYSTEM = frozenset({
 class Stream:
     """Reads the lines that tell what happens; the codec keeps those that need an answer."""
 
-    def __init__(self, calls: Calls, memory: Memory) -> None:
+    def __init__(self, calls: Calls, memory: Memory, messages: Messages) -> None:
         self._calls = calls
         self._memory = memory
+        self._messages = messages
         self._lines: Mapping[str, Callable[[Object], Iterator[BaseEvent]]] = {
             "assistant": self._assistant,
             "user": self._user,
@@ -124,6 +126,9 @@ class Stream:
 
     def _user(self, message: Object) -> Iterator[BaseEvent]:
         line = UserLine.model_validate(message)
+        if line.replay:
+            self._messages.repeated(line.uuid or "")
+            return
         agent = self._calls.agent_of(line.parent_tool_use_id, line.agent_id)
         results = [block for block in _blocks(line.message.content) if block.get("type") == "tool_result"]
         if not results:

@@ -59,11 +59,13 @@ class AssistantLine(Line):
 
 
 class UserLine(Line):
-    """Tool results, or text that the CLI put into the conversation."""
+    """Tool results, text that the CLI put into the conversation, or a message of ours repeated (`replay`)."""
 
     message: Message
     parent_tool_use_id: str | None = None
     agent_id: str | None = None
+    uuid: str | None = None
+    replay: bool = Field(default=False, alias="isReplay")
 
 
 class McpServerState(Line):
@@ -268,10 +270,11 @@ def hook_deny(reason: str) -> dict[str, object]:
     }
 
 
-def user_message(prompt: str, images: list[dict[str, object]]) -> bytes:
+def user_message(prompt: str, images: list[dict[str, object]], name: str | None = None) -> bytes:
     """A prompt as blocks; only the last one is scanned for `@path` and `/command`, and a blank one is not sent on."""
     blocks = [{"type": "text", "text": prompt}, *images, {"type": "text", "text": ""}]
-    return line({"type": "user", "message": {"role": "user", "content": blocks}})
+    named = {} if name is None else {"uuid": name}
+    return line({"type": "user", "message": {"role": "user", "content": blocks}, **named})
 
 
 # ---- Deltas ---------------------------------------------------------------------------------------------------------

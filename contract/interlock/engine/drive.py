@@ -104,6 +104,16 @@ class Drive:
 
         The run is over even if a handler is not, which nobody can force to end.
         """
+        try:
+            await self._live()
+        except InterlockError as error:
+            self.failure = error
+        except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
+            self.failure = StartFailed(self.setting.prepared.plan.binary, f"internal error: {error!r}")
+        finally:
+            self._over()
+
+    async def _live(self) -> None:
         chain = self.setting.chain
         try:
             await chain.start()
@@ -112,19 +122,16 @@ class Drive:
                 chain.attend(self._handlers)
                 try:
                     await self._drive()
-                except Exception as error:  # noqa: BLE001  # a fault of ours ends one run, not the application
+                except Exception as error:  # noqa: BLE001  # as above
                     self._fault(error)
                 finally:
-                    await chain.close()
                     self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+                    await chain.close()
                     self._conclude()
                     self._over()
                     self._handlers.cancel_scope.cancel()
-        except InterlockError as error:
-            self.failure = error
         finally:
             await chain.close()
-            self._over()
 
     def _over(self) -> None:
         self.mailbox.close()
@@ -300,8 +307,7 @@ class Drive:
     def _turn_over(self, ending: Ending) -> None:
         """The agent's terminal message: the end of the run, or in a conversation of a turn."""
         self.report.heard(ending)
-        goes_on = self._turns.several and not (ending.final or self._turns.closing or self._heard_exit)
-        if self._settled.is_set() or not goes_on:
+        if self._settled.is_set() or self._heard_exit or not self._turns.go_on(ending):
             self._reported.set()
             self.settle(ending)
             return
@@ -309,13 +315,19 @@ class Drive:
             self._turns.begin()
             self._publisher.turn = self._turns.number
         self.publish(*self._ledger.cut_short(), self._turns.end(ending))
-        if (text := self._turns.next()) is not None:
+        if ending.more:
+            self._turns.begin()
+            self._turn_began()
+        elif (text := self._turns.next()) is not None:
             self._next_turn(text)
 
     def _next_turn(self, text: str) -> None:
+        self._turn_began()
+        self.perform(self._codec.prompt(text))
+
+    def _turn_began(self) -> None:
         self._publisher.turn = self._turns.number
         self._deadlines.progressed()
-        self.perform(self._codec.prompt(text))
 
     def _start(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
         """A task an approval, a task a hook call; after the end nothing is started any more."""

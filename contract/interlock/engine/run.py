@@ -53,6 +53,7 @@ class Run:
     async def send(self, text: str) -> None:
         """A message into the running turn, or the next turn of a conversation.
 
+        It is not lost: one that comes too late for the turn begins a turn of its own, and the run ends with that.
         Raises `Unsupported` if the transport takes none mid-turn, and `RunEnded` once the run is over.
         """
         self._drive.send(text)

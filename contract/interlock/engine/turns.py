@@ -2,7 +2,8 @@
 
 A turn ends with the agent's terminal message. In a conversation the process then waits for the next text; what is
 sent while a turn still ends (it was interrupted, or takes no message) waits for its end, so that nothing of an old turn
-lands in a new one. Between turns the clocks that measure the agent stand still.
+lands in a new one. A message into a running turn that came too late for it begins a turn of its own, in any run: no
+message is lost. Between turns the clocks that measure the agent stand still.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ class Turns:
     def idle(self) -> bool:
         """Whether the agent waits for the next text."""
         return self.last is not None
+
+    def go_on(self, ending: Ending) -> bool:
+        """Whether the run goes on after a turn that ended so."""
+        if ending.more:
+            return True
+        return self.several and not ending.final and (not self.closing or bool(self._waiting))
 
     def wait(self, text: str) -> None:
         """Keep a text for the next turn."""

@@ -112,7 +112,7 @@ class Conversation:
 
 
 def perform(codec, actions, ours, talk, decide) -> None:
-    """Perform actions; without a socket what is sent is only noted."""
+    """Perform actions; without a socket what is sent is only noted. After the last turn the input is closed."""
     for action in actions:
         match action:
             case Emit(events):
@@ -133,6 +133,9 @@ def perform(codec, actions, ours, talk, decide) -> None:
                     perform(codec, codec.decided(action.key, stage, verdict), ours, talk, decide)
             case _:
                 talk.others.append(action)
+    over = any(isinstance(action, RunDone) and not action.ending.more for action in actions)
+    if over and ours is not None:
+        ours.shutdown(socket.SHUT_WR)
 
 
 @dataclass

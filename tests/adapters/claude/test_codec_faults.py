@@ -6,7 +6,6 @@ import pytest
 
 from interlock.actions import (
     Ask,
-    CloseInput,
     Consult,
     Emit,
     Keep,
@@ -351,16 +350,15 @@ def test_noise_between_the_lines_is_noted_and_nothing_else(begin):
 def test_nothing_but_noise_is_a_broken_protocol(begin):
     codec = begin(ready=False)
     given(codec, b"Segmentation fault\n" * 1000)
-    (done, closed) = codec.exited(0, None, {})
+    (done,) = codec.exited(0, None, {})
     assert done.ending.reason is Reason.PROTOCOL
     assert "Segmentation fault" in done.ending.message
     assert len(done.ending.message) < 5000
-    assert closed == CloseInput()
 
 
 @pytest.mark.parametrize(("code", "signal"), [(1, None), (0, None), (None, 9)])
 def test_an_end_without_a_result_is_a_crash(begin, code, signal):
-    (done, _) = begin().exited(code, signal, {})
+    (done,) = begin().exited(code, signal, {})
     assert (done.ending.status, done.ending.reason) == (Status.FAILED, Reason.CRASHED)
     assert str(signal or code) in done.ending.message
 
@@ -458,7 +456,7 @@ def test_the_first_result_is_the_ending(begin):
     codec = begin()
     first, _ = given(codec, line(RESULT))
     second, _ = given(codec, line({**RESULT, "result": "later"}))
-    assert [type(action) for action in first] == [RunDone, CloseInput]
+    assert [type(action) for action in first] == [RunDone]
     assert second == []
     assert codec.exited(1, None, {}) == ()
 
@@ -486,9 +484,8 @@ def test_the_same_line_is_a_cancellation_only_if_we_asked_for_it(begin):
 
 def test_an_interrupt_before_the_prompt_cancels_without_prompting(begin):
     codec = begin(ready=False)
-    done, closed = codec.interrupt()
+    (done,) = codec.interrupt()
     assert done.ending.status is Status.CANCELLED
-    assert closed == CloseInput()
     given(codec, reply("initialize", {}))
     actions, _ = given(codec, settings(("flagSettings", SETTINGS)))
     assert not [action for action in actions if isinstance(action, Send)]

@@ -39,6 +39,7 @@ def test_the_command_line_of_a_plain_run(make_order):
         "--output-format=stream-json",
         "--input-format=stream-json",
         "--include-partial-messages",
+        "--replay-user-messages",
         "--permission-prompt-tool=stdio",
         "--setting-sources=",
         "--strict-mcp-config",
@@ -58,7 +59,7 @@ def test_the_command_line_of_a_run_that_asks_for_everything(make_order):
         session=Fork(id=ONE, new_id=TWO),
         extra_args=["--fallback-model", "n"],
     )
-    assert options[11:] == [
+    assert options[12:] == [
         "--disallowedTools=CronCreate,Monitor,RemoteTrigger,ScheduleWakeup,Skill,Workflow",
         "--add-dir=/a",
         "--add-dir=/b",
