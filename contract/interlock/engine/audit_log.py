@@ -75,7 +75,7 @@ def _read(number: int, line: bytes | Oversized) -> Entry | BadLine:
         return Entry(number, AuditRecord.model_validate(known, strict=True))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, cast("tuple[object, ...]", first["loc"])))
+        place = cast("tuple[object, ...]", first["loc"])[0]
         return BadLine(number, f"`{place}`: {first['msg']}")
 
 
