@@ -306,6 +306,8 @@ class Drive:
 
     def _turn_over(self, ending: Ending) -> None:
         """The agent's terminal message: the end of the run, or in a conversation of a turn."""
+        if self._reported.is_set():
+            return  # what comes after the end changes nothing
         self.report.heard(ending)
         if self._settled.is_set() or self._heard_exit or not self._turns.go_on(ending):
             self._reported.set()
