@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from interlock.model import FrozenMap, JsonValue
     from interlock.outcome import Denial, Outcome, RateLimit, Reason, Status, Usage
     from interlock.permission import Backstop, Otherwise, Permission, Posture, Rule
+    from interlock.policy import Bounds, Policy, PolicyLimits, PolicyPart, PolicyPermission
     from interlock.request import (
         Fork,
         HttpServer,
@@ -120,6 +121,7 @@ __all__ = [
     "AuditRecord",
     "Backstop",
     "BaseEvent",
+    "Bounds",
     "Capabilities",
     "Choice",
     "Client",
@@ -159,6 +161,10 @@ __all__ = [
     "Plan",
     "PlanEntry",
     "PlanUpdated",
+    "Policy",
+    "PolicyLimits",
+    "PolicyPart",
+    "PolicyPermission",
     "Posture",
     "Power",
     "Question",
@@ -239,6 +245,7 @@ _NAMES = {
     "interlock.model": "FrozenMap JsonValue",
     "interlock.outcome": "Denial Outcome RateLimit Reason Status Usage",
     "interlock.permission": "Backstop Otherwise Permission Posture Rule",
+    "interlock.policy": "Bounds Policy PolicyLimits PolicyPart PolicyPermission",
     "interlock.request": "Fork HttpServer Image Limits McpServer NewSession Request Resume Session StdioServer",
     "interlock.tools": "MAIN_AGENT Subject ToolCall ToolKind",
 }
