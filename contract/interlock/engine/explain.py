@@ -20,6 +20,7 @@ from interlock.engine.policy_file import hooks_of
 from interlock.engine.postures import is_internal
 from interlock.engine.registry import find_adapter
 from interlock.engine.rules import CHANGES, Rules
+from interlock.engine.shell_split import split
 from interlock.errors import ConfigurationError
 from interlock.hooks import AuditRecord
 from interlock.model import Model
@@ -252,7 +253,7 @@ def _openings(case: _Case) -> Iterator[str]:
     """The rule, and the posture, that would let it run; and the bound that forbids it."""
     rule = case.look.suggestion
     if rule is None:
-        yield "no narrow rule could allow it, since it cannot be said for certain what it does"
+        yield "no single narrow rule would let it run"
     else:
         yield _unless(case.effective.objections(allow=(rule,)), f"the allow rule {rule!r} would let it run")
     wider = next(iter(case.look.postures), Posture.FULL)
@@ -270,6 +271,8 @@ def _notes(case: _Case) -> Iterator[str]:
     call = case.call
     for path in call.subject.paths:
         yield _where(path, case)
+    if call.tool_kind is ToolKind.SHELL and call.subject.command:
+        yield from _commands(call.subject.command)
     yield from _cautions(call, case)
     if call.tool_kind is ToolKind.UNKNOWN:
         yield f"{call.tool_name!r} is no tool that the agent's table knows; rules for it are of the kind `unknown`"
@@ -277,6 +280,18 @@ def _notes(case: _Case) -> Iterator[str]:
         yield "the input does not say what it is about: deny rules of its kind match, allow rules with a pattern do not"
     if call.tool_kind is ToolKind.SHELL and case.look.covered == "posture":
         yield "a reader; it is trusted until another unsandboxed command has run in the session"
+
+
+def _commands(command: str) -> Iterator[str]:
+    """How a command line was read, where it is more than one command of plain words."""
+    found = split(command)
+    if found.hidden:
+        yield "it may run what cannot be seen in it: no allow rule matches it, and every deny rule over commands does"
+    elif not found.complete:
+        yield "it cannot be read completely, so no allow rule with a pattern matches it"
+    elif len(found.parts) > 1:
+        shown = ", ".join(repr(" ".join(word.literal or "..." for word in part.words)) for part in found.parts)
+        yield f"it runs {shown}; each must be allowed, and one that is denied is enough"
 
 
 def _cautions(call: ToolCall, case: _Case) -> Iterator[str]:
