@@ -206,3 +206,12 @@ def test_levels_of_notices_are_closed() -> None:
 )
 def test_a_word_is_its_own_name_in_lower_case(words: type[ToolKind]) -> None:
     assert all(word.value == word.name.lower() for word in words)
+
+
+@given(
+    st.dictionaries(st.text(), st.text() | st.integers() | st.booleans() | st.none())
+    | st.dictionaries(st.text(), st.recursive(st.text() | st.integers() | st.floats(allow_nan=False), st.lists))
+)
+def test_the_quick_spelling_of_a_plain_object_is_the_one_spelling(value: dict[str, Any]) -> None:
+    nested = canonical_json([value])
+    assert nested == b"[" + canonical_json(value) + b"]"

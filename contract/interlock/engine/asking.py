@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pydantic import BaseModel
+
 from interlock.engine.gate import ChainSays
 from interlock.engine.participants import BrokenAnswer, Participant
-from interlock.engine.plain_json import copied
+from interlock.engine.plain_json import Copies, copied
 from interlock.hooks import Allow, AuditRecord, DenyCall, HookCall, Modify, Power, Replace
 from interlock.model import JsonValue, Model, digest, same_json
 
@@ -64,13 +66,19 @@ def _cut(text: str, limit: int = LONGEST_REASON) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+_put_values, _put_fields, _put_extra, _put_private = (
+    vars(BaseModel)[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+
+
 def _built(model: type[M], values: dict[str, object], fields: set[str]) -> M:
     """A model of values that were all checked before: ten participants would else pay twenty validations."""
-    built, put = model.__new__(model), object.__setattr__
-    put(built, "__dict__", values)
-    put(built, "__pydantic_fields_set__", fields)
-    put(built, "__pydantic_extra__", None)
-    put(built, "__pydantic_private__", None)
+    built = model.__new__(model)
+    _put_values(built, values)
+    _put_fields(built, fields)
+    _put_extra(built, None)
+    _put_private(built, None)
     return built
 
 
@@ -94,39 +102,61 @@ class Asking:
     current: Participant | None = None
     began: float = field(default_factory=time.perf_counter)
     _at: float = 0.0
+    _until: float = 0.0
+    """When the current participant's time is up; its time and the chain's began earlier."""
     _of_call: dict[str, object] | None = None
+    _input: Copies | None = None
+    _output: Copies | None = None
 
     def begin(self, participant: Participant) -> bool:
         """A participant is about to be asked; False if the chain's time is up, which denies."""
         self.current = participant
-        self._at = time.perf_counter()
-        if self._at - self.began > self.limit:
+        self._at = now = time.perf_counter()
+        end = self.began + self.limit
+        if now > end:
             self.ran_out()
             return False
+        self._until = min(now + participant.deadline, end)
         self.asked.append(participant.title)
         return True
 
-    def remaining(self, participant: Participant) -> float:
-        """Seconds that the participant still has."""
-        now = time.perf_counter()
-        return min(participant.deadline - (now - self._at), self.limit - (now - self.began))
+    def remaining(self) -> float:
+        """Seconds that the current participant still has."""
+        return self._until - time.perf_counter()
 
     def private_call(self) -> HookCall:
         """The call as it stands, in a copy that is this participant's alone."""
-        values = dict(vars(self.call))
-        values["input"] = copied(self.call.input)
-        if self.call.event == "post_tool_use":
-            values["output"] = copied(self.call.output)
+        call = self.call
+        values = dict(vars(call))
+        if self._input is None:
+            self._input = Copies(call.input)
+        values["input"] = self._input.one()
+        if call.event == "post_tool_use":
+            if self._output is None:
+                self._output = Copies(call.output)
+            values["output"] = self._output.one()
         return _built(HookCall, values, CALL_FIELDS)
+
+    def answered(self, answer: object, shown: HookCall) -> None:
+        """An answer is there: it is late, or it is taken."""
+        if time.perf_counter() > self._until:
+            self.ran_out()
+        elif type(answer) is Allow:
+            self._allow(answer, shown)
+        else:
+            self._take(answer, shown)
+
+    def _changed_to(self, call: HookCall) -> None:
+        """The call stands differently from here on."""
+        self.call = call
+        self._of_call = self._input = self._output = None
 
     def look_again(self) -> None:
         """The second look: nobody has answered about the final input yet."""
-        self.call = self.call.model_copy(update={"round": 2})
+        self._changed_to(self.call.model_copy(update={"round": 2}))
         self.granters.clear()
-        self._of_call = None
 
-    def take(self, answer: object, shown: HookCall) -> None:
-        """An answer came in time: it counts, or it is broken."""
+    def _take(self, answer: object, shown: HookCall) -> None:
         match answer:
             case Allow():
                 self._allow(answer, shown)
@@ -178,8 +208,7 @@ class Asking:
         else:
             call = self._rewritten(new)
             self._accepted("modify", answer.reason, new, with_result=True)
-            self._changed(answer.reason)
-            self.call = call
+            self._changed(answer.reason, call)
 
     def _rewritten(self, new: JsonValue) -> HookCall:
         try:
@@ -193,13 +222,12 @@ class Asking:
         if verdict is not None and type(verdict) is not bool:
             raise BrokenAnswer("it answered an `is_error` that is neither true nor false")
         self._accepted("replace", answer.reason, output, with_result=True)
-        self._changed(answer.reason)
-        self.call = self.call.model_copy(update={"output": output, "is_error": verdict})
+        self._changed(answer.reason, self.call.model_copy(update={"output": output, "is_error": verdict}))
 
-    def _changed(self, reason: str) -> None:
+    def _changed(self, reason: str, call: HookCall) -> None:
         title = self.current.title if self.current is not None else ""
         self.changes.append(title + (f": {_cut(reason)}" if reason else ""))
-        self._of_call = None
+        self._changed_to(call)
 
     def broke(self, why: BrokenAnswer) -> None:
         """The current participant gave no answer that counts: that denies, unless it is configured to let pass."""
@@ -217,8 +245,8 @@ class Asking:
             self.broke(BrokenAnswer(f"it gave no answer within {self.current.deadline:g} s"))
 
     def _record(self, decision: str, reason: str, *, broken: bool = False, result: str | None = None) -> None:
-        current, now = self.current, time.perf_counter()
-        values = {
+        current = self.current
+        values: dict[str, object] = {
             **(self._of_call or self._describe_call()),
             "participant": current.name if current is not None else "chain",
             "binding": current.binding if current is not None else "policy",
@@ -226,7 +254,7 @@ class Asking:
             "reason": reason,
             "broken": broken,
             "result_digest": result,
-            "duration": now - self._at,
+            "duration": time.perf_counter() - self._at,
             "time": self.clock(),
         }
         self.records.append(_built(AuditRecord, values, RECORD_FIELDS))

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CoroutineType, coroutine
 from typing import Any, Literal, Self, cast
@@ -57,6 +57,10 @@ class Chain:
         self._participants = tuple(participants)
         self._limit = limit
         self._clock = clock
+        self._asked = {
+            event: tuple((one, one.asks[event]) for one in self._participants if event in one.asks)
+            for event in ("pre_tool_use", "post_tool_use")
+        }
         self._residents = tuple(residents)
         """With where they were configured."""
 
@@ -136,18 +140,21 @@ class Chain:
 
     async def _round(self, asking: Asking) -> None:
         """Ask everybody whom the call concerns, once, until one denies."""
-        queue = iter(self._participants)
+        queue = iter(self._asked[asking.call.event])
         while await self._stretch(queue, asking):
             pass
 
-    async def _stretch(self, queue: Iterator[Participant], asking: Asking) -> bool:
+    async def _stretch(self, queue: Iterator[tuple[Participant, AskOne]], asking: Asking) -> bool:
         """Ask on until the round is over (False), or one ran out of time and the chain goes on without it (True)."""
         try:
             with anyio.CancelScope() as scope:
-                for participant in queue:
-                    ask = participant.asked_about(asking.call)
-                    if ask is not None and asking.begin(participant):
-                        await _ask(ask, participant, asking, scope)
+                for participant, ask in queue:
+                    if participant.concerns is not None and not participant.concerns(asking.call):
+                        continue
+                    if asking.begin(participant):
+                        waiting = _at_once(ask, asking)
+                        if waiting is not None:
+                            await _in_time(waiting, asking, scope)
                     if asking.denial is not None:
                         return False
         except BaseException as error:
@@ -168,21 +175,40 @@ async def _started(resident: ResidentHook, source: str) -> None:
         raise ConfigurationError(source, f"{error.why}: {error.detail}") from error
 
 
-async def _ask(ask: AskOne, participant: Participant, asking: Asking, scope: anyio.CancelScope) -> None:
-    """Ask one participant and take its answer; leaves by cancellation if its time is up."""
-    shown = asking.private_call()
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A participant that did not answer at once."""
 
-    def waits() -> None:
-        scope.deadline = anyio.current_time() + asking.remaining(participant)
+    work: Coroutine[Any, Any, object]
+    signal: Any
+    """What it waits for, in the words of the event loop."""
+    shown: HookCall
 
+
+def _at_once(ask: AskOne, asking: Asking) -> _Waiting | None:
+    """Ask the current participant, and take its answer if it has one at once; else it must be waited for."""
     try:
-        answer = await _stepped(_coroutine(ask(shown)), waits)
+        shown = asking.private_call()
+        work = _coroutine(ask(shown))
+        try:
+            return _Waiting(work, work.send(None), shown)
+        except StopIteration as end:
+            asking.answered(end.value, shown)
+    except BaseException as error:
+        if _is_cancellation(error):
+            raise
+        asking.broke(error if isinstance(error, BrokenAnswer) else raised(error))
+    return None
+
+
+async def _in_time(waiting: _Waiting, asking: Asking, scope: anyio.CancelScope) -> None:
+    """Wait for a participant and take its answer; leaves by cancellation if its time is up."""
+    scope.deadline = anyio.current_time() + asking.remaining()
+    try:
+        answer = await _resumed(waiting)
         if scope.cancel_called:
             await anyio.lowlevel.checkpoint()
-        if asking.remaining(participant) < 0:
-            asking.ran_out()
-            return
-        asking.take(answer, shown)
+        asking.answered(answer, waiting.shown)
     except BaseException as error:
         if _is_cancellation(error):
             raise
@@ -194,16 +220,15 @@ def _coroutine(work: Awaitable[object]) -> Coroutine[Any, Any, object]:
         return await work
 
     if type(work) is CoroutineType or isinstance(work, Coroutine):
-        return cast("Coroutine[Any, Any, object]", work)
+        return work  # pyright: ignore[reportUnknownVariableType]  # whatever it is a coroutine of
     return awaited()
 
 
 @coroutine
-def _stepped(work: Coroutine[Any, Any, object], waits: Callable[[], None]) -> Generator[Any, Any, object]:
-    """Await `work`, calling `waits` when it waits for the first time."""
+def _resumed(waiting: _Waiting) -> Generator[Any, Any, object]:
+    """Await what has begun already."""
+    work, signal = waiting.work, waiting.signal
     try:
-        signal = work.send(None)
-        waits()
         while True:
             try:
                 sent = yield signal

@@ -1,16 +1,59 @@
-"""Private copies of JSON values: what one participant holds on to, no other one sees change."""
+"""Private copies of JSON values: what one participant holds on to, no other one sees change.
+
+A value that many are shown is checked and copied once. Further copies of a small nested one are read back from a flat
+form, which costs half; of a large one the texts are shared, and only what could be changed is copied.
+"""
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Mapping
 from math import isfinite
-from typing import cast
+from typing import Any, cast
 
 from interlock.model import FrozenMap, JsonValue
 
-__all__ = ["copied"]
+__all__ = ["Copies", "copied"]
 
 DEEPEST = 200
+LARGE = 65_536
+"""Bytes of the flat form, from which on it costs more than it saves."""
+
+
+class Copies:
+    """A value of which many copies are wanted; raises `ValueError` for what is no JSON."""
+
+    __slots__ = ("_flat", "_shallow", "_value")
+
+    def __init__(self, value: object) -> None:
+        self._value: Any = copied(value)
+        self._shallow = _is_shallow(self._value)
+        self._flat = None if self._shallow else _flat(self._value)
+
+    def one(self) -> Any:
+        """A copy of the value; what cannot be changed is no copy."""
+        if self._shallow:
+            return self._value.copy()
+        if self._flat is not None:
+            return marshal.loads(self._flat)  # noqa: S302  # nobody else wrote it
+        return copied(self._value)
+
+
+def _is_shallow(value: object) -> bool:
+    """Whether it is one object of texts, numbers and the like, which nobody can change."""
+    if not isinstance(value, dict):
+        return False
+    return not any(isinstance(entry, dict | list) for entry in cast("dict[str, object]", value).values())
+
+
+def _flat(value: object) -> bytes | None:
+    if not isinstance(value, dict | list):
+        return None
+    try:
+        flat = marshal.dumps(cast("Any", value))
+    except ValueError:  # a subclass of a plain type
+        return None
+    return flat if len(flat) < LARGE else None
 
 
 def copied(value: object, depth: int = 0) -> JsonValue:
