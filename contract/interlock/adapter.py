@@ -12,7 +12,7 @@ come out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from interlock.actions import Action, Key, Stage, Verdict
@@ -26,12 +26,15 @@ __all__ = [
     "Adapter",
     "Argument",
     "Codec",
+    "Endpoint",
     "Host",
     "LadderStep",
     "Launch",
     "LaunchFile",
     "LaunchLink",
+    "Listening",
     "Order",
+    "Place",
     "Sensitivity",
     "Transport",
     "VersionRange",
@@ -114,6 +117,33 @@ class LaunchLink:
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address on loopback that the agent calls as its hook; it has a bearer token of its own, made for the run.
+
+    `{endpoint:NAME}` in argv, variables and files stands for its URL, `{token:NAME}` in files of sensitivity `secret`
+    for the token, which belongs into no argv and no environment. Each call is handed to `Codec.called` with the name as
+    channel, and is answered by a `Reply`.
+    """
+
+    name: str
+    """Letters, digits and `_`."""
+    style: Literal["mcp", "http"]
+    """`http`: the body of a POST, answered with the bytes of the reply. `mcp`: a server of tools which the model does
+    not see; the body is the `params` of `tools/call` as JSON (`name`, `arguments`, `_meta`), and the reply is the text
+    of the only block of the result."""
+    tools: tuple[str, ...] = ()
+    """What an `mcp` endpoint serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an endpoint listens, and the token for `Authorization: Bearer TOKEN`."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LadderStep:
     """One rung of the way down: what is done, and the seconds it is given. KILL for every descendant always follows."""
 
@@ -135,6 +165,9 @@ class Launch:
     """Names that never reach the child, whoever sets them: nesting markers, switches that turn guards off."""
     files: tuple[LaunchFile, ...] = ()
     links: tuple[LaunchLink, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+    refusals: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """By the name of each endpoint: the denial, in the agent's dialect, for a call that our side cannot decide."""
     ladder: tuple[LadderStep, ...] = ()
     harvest: tuple[str, ...] = ()
     """Files under the private folder that are read after the exit and handed to `Codec.exited`."""
@@ -166,7 +199,7 @@ class Codec(Protocol):
         ...
 
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
-        """A request of the agent that came by an endpoint or a shim."""
+        """A request of the agent that came by an endpoint or a shim; `Reply` answers it under the same key."""
         ...
 
     def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
@@ -183,6 +216,19 @@ class Codec(Protocol):
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """The process is gone and stdout is drained; a codec without a `RunDone` so far gives one now."""
+        ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """What a codec may have besides, if its launch has endpoints."""
+
+    def listening(self, places: Mapping[str, Place]) -> None:
+        """Once, before `start`: where each endpoint listens, for a codec that tells the agent so itself."""
+        ...
+
+    def hung_up(self, channel: str, key: str) -> Sequence[Action]:
+        """The agent no longer waits for the answer to a call."""
         ...
 
 

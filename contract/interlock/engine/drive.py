@@ -32,10 +32,13 @@ from interlock.actions import (
     Wake,
     Withdraw,
 )
+from interlock.adapter import Listening
 from interlock.approval import Answer
 from interlock.capabilities import Unmet
 from interlock.engine.consults import Consults
 from interlock.engine.home import Home
+from interlock.engine.hook_calls import HookCalls
+from interlock.engine.hook_endpoint import HookEndpoints
 from interlock.engine.ledger import Finding, Ledger
 from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
@@ -91,6 +94,7 @@ class Drive:
         self._settled = anyio.Event()
         self._reported = anyio.Event()
         self._heard_exit = False
+        self._endpoints: HookEndpoints
         self._home: Home
         self._consults: Consults
         self._supervisor: Supervisor
@@ -114,12 +118,15 @@ class Drive:
             self._over()
 
     async def _live(self) -> None:
-        chain = self.setting.chain
+        chain, launch = self.setting.chain, self.setting.prepared.launch
+        endpoints = HookEndpoints(launch.endpoints, launch.refusals, HookCalls(self, self._codec))
+        self._endpoints = endpoints
         try:
             await chain.start()
             await self._begin()
             async with anyio.create_task_group() as self._handlers:
                 chain.attend(self._handlers)
+                self._handlers.start_soon(endpoints.serve)
                 try:
                     await self._drive()
                 except Exception as error:  # noqa: BLE001  # as above
@@ -132,6 +139,7 @@ class Drive:
                     self._handlers.cancel_scope.cancel()
         finally:
             await chain.close()
+            await endpoints.close()
 
     def _over(self) -> None:
         self.mailbox.close()
@@ -143,7 +151,8 @@ class Drive:
 
     async def _begin(self) -> None:
         prepared = self.setting.prepared
-        home = self._home = Home.make(self.run_id, prepared.state, prepared.launch)
+        await self._endpoints.open()
+        home = self._home = Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
         env = {name: home.fill(value) for name, value in prepared.env.items()}
         argv = [home.fill(argument.text) for argument in prepared.launch.argv]
         try:
@@ -185,6 +194,8 @@ class Drive:
                 group.start_soon(self._watch_loss)
                 self.started.set()
                 try:
+                    if isinstance(self._codec, Listening):
+                        self._codec.listening(self._endpoints.places)
                     self.perform(self._codec.start())
                     self.perform(self._codec.prompt(order.request.prompt))
                     await self._settled.wait()
@@ -202,6 +213,7 @@ class Drive:
         """Answer everything open with no, and bring the process down."""
         self.mailbox.relax()
         await self._consults.settle()
+        self._endpoints.refuse()
         steps = self.setting.prepared.launch.ladder
         if self._reported.is_set():
             self._supervisor.close_input()
@@ -298,9 +310,9 @@ class Drive:
                 self.stop(reason, message)
             case Suspicion(kind, message, key, tool_name):
                 self.found(Finding(kind, key or Key("", ""), tool_name or "", message))
-            case Reply(channel):
-                message = f"{self.setting.prepared.plan.agent} replied on {channel}, which this launch did not open"
-                self.stop(Reason.PROTOCOL, message)
+            case Reply(channel, key, data):
+                if not self._endpoints.reply(channel, key, data):
+                    self.stop(Reason.PROTOCOL, f"a reply on {channel}, which this launch did not open")
             case _:
                 assert_never(action)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.adapter import Launch
+from interlock.adapter import Launch, LaunchFile, Place
 from interlock.errors import ConfigurationError
 
 __all__ = ["Home", "default_state", "fill"]
@@ -34,16 +35,18 @@ class Home:
 
     folder: Path
     state: Path
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    """Where the endpoints of the run listen."""
 
     @classmethod
-    def make(cls, run_id: str, state: Path, launch: Launch) -> Home:
+    def make(cls, run_id: str, state: Path, launch: Launch, places: Mapping[str, Place]) -> Home:
         """Make the folder with the files and links of the launch; a leftover of that name is an error."""
-        home = cls(state / "runs" / run_id, state)
+        home = cls(state / "runs" / run_id, state, places)
         try:
             home.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             home.folder.mkdir(mode=0o700)
             for file in launch.files:
-                home._write(file.path, home.fill(file.content), 0o700 if file.executable else 0o600)
+                home._write(file.path, home._content(file), 0o700 if file.executable else 0o600)
             for link in launch.links:
                 home._link(link.path, Path(home.fill(link.target)), make=link.make == "folder")
         except OSError as error:
@@ -52,8 +55,18 @@ class Home:
         return home
 
     def fill(self, text: str) -> str:
-        """Text with `{home}` and `{state}` filled in."""
+        """Text with `{home}`, `{state}` and the URLs of endpoints filled in."""
+        for name, place in self.places.items():
+            text = text.replace(f"{{endpoint:{name}}}", place.url)
         return fill(text, str(self.folder), str(self.state))
+
+    def _content(self, file: LaunchFile) -> str:
+        """The content of a file; tokens are for secret files alone, and never where a text of somebody else may ask."""
+        text = self.fill(file.content)
+        if file.sensitivity == "secret":
+            for name, place in self.places.items():
+                text = text.replace(f"{{token:{name}}}", place.token)
+        return text
 
     def harvest(self, paths: tuple[str, ...], limit: int = 16 * 1024 * 1024) -> dict[str, bytes]:
         """What the agent left in the named files; missing ones and links are left out, long ones cut."""
