@@ -258,6 +258,10 @@ class Effective:
         """The layer that keeps the power to grant to its own participants."""
         return next((room.source for room in self.rooms if room.grants_kept), None)
 
+    def may_allow(self, rule: str) -> bool:
+        """Whether the bounds leave room for one allow rule more; raises ValueError for what is no rule."""
+        return not self.objections(allow=(rule,))
+
     def objections(self, **said: Any) -> tuple[str, ...]:
         """Why a later layer that says so would be refused; empty if it may."""
         wish = PolicyPermission(**said)

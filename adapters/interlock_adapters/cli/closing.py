@@ -68,7 +68,7 @@ def _way_out(denial: Denial) -> str:
         case "expired":
             return f"nobody answered in time; allow it with {_allowing(denial)}"
         case "rule":
-            return f"{safe_line(denial.reason, 160)}; leave out that --deny rule to allow it"
+            return f"{safe_line(denial.reason, 160)}; leave that rule out (of --deny, or a policy) to allow it"
         case _:
             return safe_line(denial.reason, 160)
 

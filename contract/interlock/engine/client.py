@@ -127,7 +127,7 @@ class Client:
         needs = replace(chain.needs(answered=answered or self._approver is not None), conversation=conversation)
         run_id = f"run-{uuid4().hex}"
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
-        return replace(prepared, plan=_with_policies(prepared.plan, effective)), chain
+        return replace(prepared, plan=_with_policies(prepared.plan, effective), effective=effective), chain
 
     def _drive(self, request: Request, *, streamed: bool, conversation: bool) -> Drive:
         prepared, chain = self._prepare(request, answered=streamed, conversation=conversation)
@@ -149,7 +149,7 @@ class Client:
 
     def _judge(self, prepared: Prepared, chain: Chain) -> Judge:
         """Who judges the run's calls; raises `ConfigurationError` for a rule that cannot be understood."""
-        order = prepared.order
+        order, effective = prepared.order, prepared.effective
         return Judge(
             run_id=order.run_id,
             agent=prepared.plan.agent,
@@ -161,6 +161,7 @@ class Client:
             confined=prepared.plan.confined,
             readers_void=not isinstance(order.request.session, NewSession),
             audit=self._audit,
+            may_allow=None if effective is None else effective.may_allow,
         )
 
     async def _start(self, request: Request, *, streamed: bool, conversation: bool = False) -> Drive:

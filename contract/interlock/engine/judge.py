@@ -109,6 +109,7 @@ class Judge:
         readers_void: bool = False,
         audit: AuditState | None = None,
         home: str | None = None,
+        may_allow: Callable[[str], bool] | None = None,
     ) -> None:
         self._run_id = run_id
         self._agent = agent
@@ -123,6 +124,8 @@ class Judge:
         self._readers_void = readers_void
         """True from the start for a session that another run began: it may have run commands."""
         self._audit = audit
+        self._may_allow = may_allow
+        """Whether a policy's bounds leave room for an allow rule; None: for any."""
 
     async def before(self, call: ToolCall, *, leaves_sandbox: bool = False) -> Ruling:
         """May this call run? `leaves_sandbox`: it asks to run outside the sandbox that confines the agent."""
@@ -174,10 +177,12 @@ class Judge:
         return AfterRuling(result, verdict.call.output, shown, by, verdict.attribution, verdict.records)
 
     def remember(self, rule: str) -> bool:
-        """Allow what the rule matches for the rest of this run; False if the rule cannot be understood."""
+        """Allow what the rule matches for the rest of this run; False if it cannot be understood or is out of bounds."""
         try:
+            if self._may_allow is not None and not self._may_allow(rule):
+                return False
             self._allow.add(rule)
-        except ConfigurationError:
+        except (ConfigurationError, ValueError):
             return False
         return True
 

@@ -14,6 +14,7 @@ from interlock.engine.workspace import programs_named_by
 from interlock.errors import NotInstalled, Unsupported
 from interlock.model import Model
 from interlock.permission import Backstop, Otherwise
+from interlock.policy import Effective
 from interlock.request import Request
 
 __all__ = ["Plan", "PlanArgument", "Prepared", "prepare"]
@@ -119,6 +120,8 @@ class Prepared:
     """The child's whole environment, placeholders not yet filled in."""
     state: Path
     binary: BinaryFacts
+    effective: Effective | None = None
+    """What policies made of the request's permission."""
 
 
 def prepare(
