@@ -232,7 +232,7 @@ class Consults:
                 return replace(ruling, result="deny", reason=no.reason, interrupt=no.interrupt)
             case Approve() as yes:
                 if yes.remember is not None and not self.judge.remember(yes.remember):
-                    message = f"the rule {yes.remember!r} is not remembered: it cannot be understood, or is out of bounds"
+                    message = f"the rule {yes.remember!r} is not remembered: it is not understood, or out of bounds"
                     self.desk.publish(Notice(level="warning", code="rule_not_remembered", message=message))
                 call = ruling.call
                 edited = None if yes.updated_input is None else dict(yes.updated_input)

@@ -177,7 +177,7 @@ class Judge:
         return AfterRuling(result, verdict.call.output, shown, by, verdict.attribution, verdict.records)
 
     def remember(self, rule: str) -> bool:
-        """Allow what the rule matches for the rest of this run; False if it cannot be understood or is out of bounds."""
+        """Allow what the rule matches for the rest of this run; False if it is not understood or out of bounds."""
         try:
             if self._may_allow is not None and not self._may_allow(rule):
                 return False
