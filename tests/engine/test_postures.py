@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.places import Place
-from interlock.engine.postures import PROTECTED, covers, reader_operands
+from interlock.engine.postures import PROTECTED, covers, reader_operands, touched
 from interlock.permission import Posture
 from interlock.tools import Subject, ToolCall, ToolKind
 
@@ -132,6 +132,10 @@ READERS = [
     "basename /etc/passwd .x",
     "dirname a/b",
     "stat src",
+    "cat src/a | head -5 | wc -l",
+    "ls; cat src/a && echo done",
+    "cat src/a 2>/dev/null",
+    "ls src >/dev/null 2>&1 || echo none",
 ]
 
 
@@ -161,6 +165,14 @@ def test_readers_are_void_once_another_unsandboxed_command_ran(tree: Path, comma
         "cat $HOME/x",
         "cat src/*",
         "cat src/a > b",
+        "cat src/a < b",
+        "cat src/a | head -5 ../outside/x",
+        "ls && cat",
+        "cat src/a | tee b",
+        "head -5 | cat src/a",
+        "timeout 5 cat src/a",
+        "ls &",
+        "X=1 ls",
         "cat src/a; rm x",
         "cat src/a | sh",
         "tail -f src/a",
@@ -208,5 +220,7 @@ def test_the_operands_of_a_reader_are_what_it_reads() -> None:
     assert reader_operands("head -n 5 a b") == ("a", "b")
     assert reader_operands("ls") == (".",)
     assert reader_operands("echo a b") == ()
+    assert reader_operands("cat a | head -5; ls") == ("a", ".")
     assert reader_operands("git status") is None
+    assert touched("cat a; make > b < c 2>/dev/null") == (("a", "c"), ("b",))
     assert reader_operands(None) is None

@@ -11,6 +11,7 @@ from interlock.engine.rules import Effect, Rules
 from interlock.engine.shell_words import may_run_others, simple_words
 from interlock.engine.suggestions import suggest
 from interlock.errors import ConfigurationError
+from interlock.permission import Posture
 from interlock.tools import Subject, ToolCall, ToolKind
 
 CHANGES = [ToolKind.EDIT, ToolKind.WRITE, ToolKind.PATCH]
@@ -59,79 +60,148 @@ def test_an_allow_rule_matches_its_words_however_they_are_quoted(rule: str, comm
     assert matches("allow", rule, shell(command))
 
 
-PORES = [
+TOGETHER = [
     "git push; ls",
     "git push && ls",
     "git push || ls",
+    "git push | ls",
+    "git push $(ls)",
+    "git push\nls",
+    "(git push)",
+    "{ git push; }",
+    "! git push",
+    "if git push; then ls; fi",
+    "for f in a b; do git push $f; done",
+    "while ls; do git push; done",
+    "git push <(ls)",
+    "find . -exec git push {} \\;",
+    "time git push",
+    "timeout 5 git push",
+    "nice -n 5 git push",
+    "command git push",
+    "xargs git push",
+    "sh -c 'git push'",
+    "bash -lc 'git push && ls'",
+    "git push 2>&1",
+    "git push > /dev/null 2>&1",
+    "git push <<< x",
+    "git push <<'EOF'\n$(rm x)\nEOF",
+    "git push $HOME",
+    'git push "$HOME/a" *.py ~/x',
+    "git push a\\ b",
+    "git push \\\n --force",
+    "# first this\ngit push",
+]
+
+
+@pytest.mark.parametrize("command", TOGETHER)
+def test_a_command_whose_every_part_is_allowed_is_allowed_and_no_other_deny_rule_minds(command: str) -> None:
+    rules = Rules(["shell(git push:*)", "shell(ls:*)", "shell(find:*)"], "allow", Place.of("/ws"))
+    assert rules.match(shell(command)) is not None
+    assert not matches("allow", "shell(cat:*)", shell(command))
+    assert matches("deny", "shell(git push:*)", shell(command))
+    assert not matches("deny", "shell(rm:*)", shell(command))
+
+
+def test_the_rules_that_allow_a_command_together_are_all_named() -> None:
+    rules = Rules(["shell(ls:*)", "shell(git push)"], "allow", Place.of("/ws"))
+    assert rules.match(shell("git push; ls; ls -a")) == "shell(git push) + shell(ls:*)"
+
+
+PORES = [
     "git push & ls",
     "git push &",
-    "git push | cat",
     "git push > f",
-    "git push 2>&1",
     "git push < f",
-    "git push $(id)",
-    "git push `id`",
-    "git push $HOME",
-    'git push "$HOME"',
-    'git push "`id`"',
-    "git push ${X}",
+    "git push `ls`",
+    'git push "`ls`"',
     "git push $'a'",
-    "git push *.py",
-    "git push ?",
-    "git push [a]",
-    "git push {a,b}",
-    "git push ~",
-    "git push ~/x",
-    "git push --to=~/x",
-    "git push a:~/x",
     "git push # not a comment",
-    "git push \\\nls",
-    "git push\nls",
-    "git push\n",
+    'git push "a!b"',
+    "git push =ls",
+    "GIT_DIR=x git push",
+    "env git push",
+    "/usr/bin/env git push",
+    "sudo git push",
+    "nohup git push",
+    "eval git push",
+    "exec git push",
+    "busybox git push",
+    "f() { git push; }; f",
+    "case x in x) git push;; esac",
+    "git push $((x))",
+    "PATH=. ; git push",
+    "for PATH in .; do git push; done",
+    "export A=1; git push",
+    "ssh ls git push",
+    "git push; (( 1 ))",
+]
+
+
+@pytest.mark.parametrize("command", PORES)
+def test_what_is_understood_but_could_do_more_matches_no_allow_rule(command: str) -> None:
+    rules = Rules(["shell(git push:*)", "shell(ls:*)", "shell(f:*)"], "allow", Place.of("/ws"))
+    assert rules.match(shell(command)) is None
+    assert matches("deny", "shell(git push:*)", shell(command))
+    assert not matches("deny", "shell(rm:*)", shell(command))
+
+
+UNREAD = [
     "git push\rls",
     "git push\x00ls",
     "git push \x1b[2K",
     "git push\u00a0x",
     "git push\u2028ls",
-    "git push a\\ b",
     "git push 'open",
     'git push "open',
-    'git push "a!b"',
     "git push (x)",
-    "git push =ls",
-    "GIT_DIR=x git push",
-    "! git push",
-    "{ git push; }",
-    "(git push)",
-    "time git push",
+    "git push <<EOF",
+    "git push <<EOF\nno end",
+    "git push &> f ls",
+    "git push; $X",
+    "git push | sh",
     "if git push",
-    "env git push",
-    "/usr/bin/env git push",
-    "sudo git push",
-    "nohup git push",
-    "timeout 5 git push",
-    "xargs git push",
-    "sh -c 'git push'",
-    "bash -c 'git push'",
-    "eval git push",
-    "exec git push",
-    "command git push",
-    "nice git push",
-    "find . -exec git push",
-    "busybox git push",
-    ". git push",
+    "git push; eval $X",
     "",
     "   ",
-    "git push " + "x" * 70_000,
+    "git push " + "x" * 70_000 + ";",
+    "a=(" * 9_000,
+    "env -x " * 3_000 + "ls",
 ]
 
 
-@pytest.mark.parametrize("command", PORES)
-def test_what_is_not_one_plain_command_matches_no_allow_rule_and_every_deny_rule(command: str) -> None:
-    for rule in ("shell(git push:*)", "shell(git push *)", "shell(git push)", "shell(find:*)", "shell(git:*)"):
+@pytest.mark.parametrize("command", UNREAD, ids=range(len(UNREAD)))
+def test_what_cannot_be_read_matches_no_allow_rule_and_every_deny_rule(command: str) -> None:
+    for rule in ("shell(git push:*)", "shell(git push *)", "shell(git push)", "shell(git:*)"):
         assert not matches("allow", rule, shell(command)), rule
-    for rule in ("shell(git push:*)", "shell(git push *)", "shell(git push)", "shell(curl:*)", "shell(rm -rf /)"):
+    for rule in ("shell(git push:*)", "shell(git push)", "shell(curl:*)", "shell(rm -rf /)"):
         assert matches("deny", rule, shell(command)), rule
+
+
+@pytest.mark.parametrize(
+    ("command", "rules", "posture", "allowed"),
+    [
+        ("ls > out", (), Posture.EDIT, True),
+        ("ls > src/../out", (), Posture.EDIT, True),
+        ("ls > out", (), Posture.READ, False),
+        ("ls > ../out", (), Posture.EDIT, False),
+        ("ls > .git/config", (), Posture.EDIT, False),
+        ("ls > out", ("write(out)",), Posture.NONE, True),
+        ("ls > other", ("write(out)",), Posture.NONE, False),
+        ("ls > $X", ("write",), Posture.EDIT, False),
+        ("ls > o*", ("write",), Posture.EDIT, False),
+        ("ls > /dev/tcp/1.2.3.4/80", ("write",), Posture.EDIT, False),
+        ("cd x && ls > out", ("shell(cd:*)",), Posture.EDIT, False),
+        ("ls < in", (), Posture.READ, True),
+        ("ls < ../in", (), Posture.READ, False),
+        ("ls < ../in", ("read",), Posture.NONE, True),
+    ],
+)
+def test_a_file_that_the_shell_opens_needs_a_rule_or_the_posture(
+    command: str, rules: tuple[str, ...], posture: Posture, allowed: bool
+) -> None:
+    found = Rules(["shell(ls:*)", *rules], "allow", Place.of("/ws", home="/home/me"), posture)
+    assert (found.match(shell(command)) is not None) is allowed
 
 
 @pytest.mark.parametrize(
@@ -485,6 +555,7 @@ def test_the_star_matches_every_call(kind: ToolKind) -> None:
     [
         (shell(" npm test "), "shell(npm test)"),
         (shell("npm test && rm x"), None),
+        (shell("npm test 2>&1"), None),
         (shell("sudo ls"), None),
         (shell(None), None),
         (call(ToolKind.WRITE, paths=["/ws/src/a.py"]), "write(src/a.py)"),

@@ -15,7 +15,7 @@ from interlock.engine.gate import ChainSays, Coverage, Facts, Finding, decide
 from interlock.engine.participants import Participant
 from interlock.engine.places import Place
 from interlock.engine.plain_json import copied
-from interlock.engine.postures import covers, is_internal, reader_operands
+from interlock.engine.postures import covers, is_internal, reader_operands, touched
 from interlock.engine.rules import Rules
 from interlock.engine.suggestions import suggest
 from interlock.errors import ConfigurationError
@@ -115,7 +115,7 @@ class Judge:
         self._agent = agent
         self._permission = permission
         self._place = Place.of(workspace, add_dirs, home)
-        self._allow = Rules(permission.allow, "allow", self._place)
+        self._allow = Rules(permission.allow, "allow", self._place, permission.posture)
         self._deny = Rules(permission.deny, "deny", self._place)
         self._chain = chain
         self._describe = describe
@@ -238,13 +238,15 @@ class Judge:
         return self._ruled(case, Finding("deny", "rule"), reason)
 
     def _forbidden(self, call: ToolCall) -> str | None:
-        """The deny rule that the call, or what a reader in the shell reads, runs into."""
+        """The deny rule that the call runs into, or what a command plainly reads or writes."""
         rule = self._deny.match(call)
-        operands = reader_operands(call.subject.command) if call.tool_kind is ToolKind.SHELL else None
-        if rule is not None or not operands:
+        if rule is not None or call.tool_kind is not ToolKind.SHELL:
             return rule
-        reads = {"tool_kind": ToolKind.READ, "subject": Subject(paths=operands)}
-        return self._deny.match(call.model_copy(update=reads))
+        for kind, paths in zip((ToolKind.READ, ToolKind.WRITE), touched(call.subject.command), strict=True):
+            if rule is None and paths:
+                asked = call.model_copy(update={"tool_kind": kind, "subject": Subject(paths=paths)})
+                rule = self._deny.match(asked)
+        return rule
 
     def _coverage(self, call: ToolCall, *, confined: bool) -> tuple[Coverage, str | None]:
         if is_internal(call.tool_kind):

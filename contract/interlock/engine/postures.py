@@ -1,9 +1,10 @@
 """What a posture lets run unasked, and the closed list of shell readers.
 
-A reader is one command of literal words, of a program and options that only read what they name, with operands that
-count as reads. The list is closed: what is not on it is no reader. Programs that a repository can make run others
-(git, rg, find, sed, awk, sort, env, xargs) are not on it, and no reader is trusted once another unsandboxed command ran
-in the session, since that could have replaced what the names mean.
+A reader is a command line whose every part is of literal words, of a program and options that only read what they name,
+with operands that count as reads; it may pipe one part into the next and throw output away. The list is closed: what is
+not on it is no reader. Programs that a repository can make run others (git, rg, find, sed, awk, sort, env, xargs) are
+not on it, and no reader is trusted once another unsandboxed command ran in the session, since that could have replaced
+what the names mean.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from itertools import pairwise
 from typing import assert_never
 
 from interlock.engine.places import Place, Spellings, inside
-from interlock.engine.shell_words import simple_words
+from interlock.engine.shell_split import Part, split
+from interlock.engine.shell_text import literals
 from interlock.permission import Posture
 from interlock.tools import ToolCall, ToolKind
 
-__all__ = ["PROTECTED", "covers", "is_internal", "reader_operands"]
+__all__ = ["PROTECTED", "STREAMS", "covers", "is_internal", "reader_operands", "touched"]
 
 _PROTECTED = """
     .git .gitmodules .gitconfig .claude .claude.json .codex .copilot .cursor .gemini .opencode .agents .interlock
@@ -117,11 +119,38 @@ _READERS = {
 _NUMBER = re.compile(r"[+-]?[0-9]{1,12}\Z")
 
 
+STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+"""What a shell may open for any command."""
+
+
 def reader_operands(command: str | None) -> tuple[str, ...] | None:
-    """The paths that a reader's command reads; None if the command is no reader."""
-    words = simple_words(command or "")
+    """The paths that a reader's command line reads; None if any part of it is no reader."""
+    found = split(command or "")
+    if not found.complete or not found.parts or any(one.target.literal not in STREAMS for one in found.redirects):
+        return None
+    paths: list[str] = []
+    for part in found.parts:
+        operands = _read_by(part)
+        if operands is None:
+            return None
+        paths.extend(operands)
+    return tuple(dict.fromkeys(paths))
+
+
+def touched(command: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths that a command line is sure to read, and those that it is sure to write, as far as they are plain."""
+    found = split(command or "")
+    reads = [path for part in found.parts for path in _read_by(part) or ()]
+    opened = {one: one.target.literal for one in found.redirects if one.target.literal not in {None, *STREAMS}}
+    reads += [path for one, path in opened.items() if path and not one.writes]
+    return tuple(dict.fromkeys(reads)), tuple(path for one, path in opened.items() if path and one.writes)
+
+
+def _read_by(part: Part) -> tuple[str, ...] | None:
+    """The paths that one part reads; None if it is no reader."""
+    words = literals(part.words)
     reader = _READERS.get(words[0]) if words else None
-    if words is None or reader is None:
+    if words is None or reader is None or part.role != "plain":
         return None
     operands = _operands(words[1:], reader)
     if operands is None:
@@ -134,7 +163,7 @@ def reader_operands(command: str | None) -> tuple[str, ...] | None:
         case "folder":
             return operands or (".",)
         case _:
-            return operands or None
+            return operands or (() if part.fed else None)
 
 
 def _operands(words: tuple[str, ...], reader: _Reader) -> tuple[str, ...] | None:

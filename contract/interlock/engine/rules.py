@@ -42,10 +42,13 @@ from typing import Literal
 
 from interlock.engine.hosts import host_pattern
 from interlock.engine.places import Place, folded, glob, inside, literal_start
-from interlock.engine.shell_words import may_run_others, program, simple_words
+from interlock.engine.postures import STREAMS, covers
+from interlock.engine.shell_split import Part, Redirect, split
+from interlock.engine.shell_text import could_run, literals
+from interlock.engine.shell_words import may_run_others, simple_words
 from interlock.errors import ConfigurationError
-from interlock.permission import rule_parts
-from interlock.tools import ToolCall, ToolKind
+from interlock.permission import Posture, rule_parts
+from interlock.tools import Subject, ToolCall, ToolKind
 
 __all__ = ["CHANGES", "Effect", "Rules", "compile_rule", "name_glob"]
 
@@ -58,6 +61,8 @@ CHANGES = frozenset({ToolKind.EDIT, ToolKind.WRITE, ToolKind.PATCH})
 _KINDS = {kind: frozenset({kind}) for kind in ToolKind} | dict.fromkeys(CHANGES, CHANGES)
 _KINDS[ToolKind.READ] = frozenset({ToolKind.READ, ToolKind.SEARCH})
 _KINDS[ToolKind.SHELL] = frozenset({ToolKind.SHELL, ToolKind.SHELL_INPUT})
+_MOVES = ("cd", "pushd", "popd", "chdir")
+"""Commands after which a relative path means another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ class Compiled:
     kinds: frozenset[ToolKind]
     test: Test | None
     """None: every call of these kinds."""
+    part: Callable[[Part], bool] | None = None
+    """For an allow rule over commands: whether it covers one part of a command line."""
 
     def matches(self, call: ToolCall) -> bool:
         """Whether the rule is about this call."""
@@ -75,11 +82,12 @@ class Compiled:
 
 
 class Rules:
-    """The rules of one effect, in order."""
+    """The rules of one effect, in order; `posture` says which files an allowed command may open besides."""
 
-    def __init__(self, rules: Iterable[str], effect: Effect, place: Place) -> None:
+    def __init__(self, rules: Iterable[str], effect: Effect, place: Place, posture: Posture = Posture.NONE) -> None:
         self._effect: Effect = effect
         self._place = place
+        self._posture = posture
         self._rules = [compile_rule(rule, effect, place) for rule in rules]
 
     def add(self, rule: str) -> None:
@@ -87,8 +95,41 @@ class Rules:
         self._rules.append(compile_rule(rule, self._effect, self._place))
 
     def match(self, call: ToolCall) -> str | None:
-        """The text of the first rule that matches the call."""
-        return next((rule.text for rule in self._rules if rule.matches(call)), None)
+        """The rule that matches the call; for a command line of several parts, the rules that allow it together."""
+        single = next((rule.text for rule in self._rules if rule.matches(call)), None)
+        if single is None and self._effect == "allow" and call.tool_kind is ToolKind.SHELL:
+            return self._together(call)
+        return single
+
+    def _together(self, call: ToolCall) -> str | None:
+        """The rules that cover every part of a command that was understood completely."""
+        found = split(call.subject.command or "")
+        if not found.complete:
+            return None
+        names: list[str] = []
+        for part in found.parts:
+            if part.role in {"through", "guess"}:
+                continue
+            name = next((rule.text for rule in self._rules if rule.part is not None and rule.part(part)), None)
+            if name is None:
+                return None
+            names.append(name)
+        moves = any(could_run(part.words, (name,), prefix=True) for part in found.parts for name in _MOVES)
+        opened = all(self._may_open(one, call, moves=moves) for one in found.redirects)
+        return " + ".join(dict.fromkeys(names)) if opened and names else None
+
+    def _may_open(self, redirect: Redirect, call: ToolCall, *, moves: bool) -> bool:
+        """Whether a path rule or the posture lets the shell open this file."""
+        target = redirect.target.literal
+        if target is None or target.startswith(("/dev/tcp/", "/dev/udp/")) or (moves and not target.startswith("/")):
+            return False
+        if target in STREAMS:
+            return True
+        kind = ToolKind.WRITE if redirect.writes else ToolKind.READ
+        asked = call.model_copy(update={"tool_kind": kind, "subject": Subject(paths=(target,))})
+        if any(rule.matches(asked) for rule in self._rules):
+            return True
+        return covers(self._posture, asked, self._place, confined=False, readers_void=False)
 
 
 def compile_rule(text: str, effect: Effect, place: Place) -> Compiled:
@@ -105,6 +146,8 @@ def compile_rule(text: str, effect: Effect, place: Place) -> Compiled:
     if pattern is None or (kind is ToolKind.SHELL and pattern.strip() == "*"):
         return Compiled(text, _KINDS[kind], None)
     try:
+        if kind is ToolKind.SHELL:
+            return _shell_rule(text, pattern.strip(), effect)
         return Compiled(text, _KINDS[kind], _test(kind, pattern, effect, place))
     except ValueError as error:
         raise ConfigurationError(f"rule {text!r}", str(error)) from error
@@ -112,8 +155,6 @@ def compile_rule(text: str, effect: Effect, place: Place) -> Compiled:
 
 def _test(kind: ToolKind, pattern: str, effect: Effect, place: Place) -> Test:
     match kind:
-        case ToolKind.SHELL:
-            return _shell_test(pattern, effect)
         case ToolKind.READ | ToolKind.SEARCH | ToolKind.EDIT | ToolKind.WRITE | ToolKind.PATCH:
             return _path_test(pattern, effect, place)
         case ToolKind.MCP:
@@ -128,10 +169,9 @@ def _test(kind: ToolKind, pattern: str, effect: Effect, place: Place) -> Test:
 # ---- Shell ----------------------------------------------------------------------------------------------------------
 
 
-def _shell_test(pattern: str, effect: Effect) -> Test:
-    text = pattern.strip()
-    start = re.sub(r"(?::\*|[ \t]+\*)\Z", "", text)
-    prefix = start != text
+def _shell_rule(text: str, pattern: str, effect: Effect) -> Compiled:
+    start = re.sub(r"(?::\*|[ \t]+\*)\Z", "", pattern)
+    prefix = start != pattern
     wanted = simple_words(start)
     if wanted is None:
         raise ValueError(
@@ -139,37 +179,27 @@ def _shell_test(pattern: str, effect: Effect) -> Test:
             " other characters",
         )
     if effect == "deny":
-        return lambda call: _denies_command(call, wanted, prefix=prefix)
+        kinds = _KINDS[ToolKind.SHELL]
+        return Compiled(text, kinds, lambda call: _denies_command(call, wanted, prefix=prefix))
     if may_run_others(wanted):
         raise ValueError(f"{wanted[0]!r} runs other commands, so no allow rule can say what it does")
-    return lambda call: _allows_command(call, wanted, prefix=prefix)
+    return Compiled(text, frozenset({ToolKind.SHELL}), lambda _: False, lambda part: _says(part, wanted, prefix=prefix))
 
 
-def _allows_command(call: ToolCall, wanted: tuple[str, ...], *, prefix: bool) -> bool:
-    if call.tool_kind is not ToolKind.SHELL:
-        return False
-    words = simple_words(call.subject.command or "")
-    if words is None or may_run_others(words):
-        return False
-    return words[: len(wanted)] == wanted if prefix else words == wanted
+def _says(part: Part, wanted: tuple[str, ...], *, prefix: bool) -> bool:
+    """Whether the part is, beyond doubt, what an allow rule says; behind a prefix anything may stand."""
+    words = literals(part.words[: len(wanted)])
+    return words == wanted and (prefix or len(part.words) == len(wanted))
 
 
 def _denies_command(call: ToolCall, wanted: tuple[str, ...], *, prefix: bool) -> bool:
     command = call.subject.command
     if call.tool_kind is ToolKind.SHELL_INPUT:
         return bool(command)
-    words = simple_words(command or "")
-    if words is None or may_run_others(words):
+    if command is None or not command.strip():
         return True
-    if program(words) != program(wanted):
-        return False
-    return _in_order(wanted[1:], words[1:]) if prefix else words[1:] == wanted[1:]
-
-
-def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Whether the wanted words occur in this order, whatever stands between them."""
-    rest = iter(words)
-    return all(word in rest for word in wanted)
+    found = split(command)
+    return found.hidden or any(could_run(part.words, wanted, prefix=prefix) for part in found.parts)
 
 
 # ---- Paths ----------------------------------------------------------------------------------------------------------

@@ -1,14 +1,16 @@
-"""What one simple command runs besides itself: through wrappers, shells, `find -exec`, `git -c`, `eval` and the like."""
+"""What one simple command runs besides itself: through wrappers, shells, `find -exec`, `git -c`, `eval`..."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
 
+from interlock.engine.shell_leaves import Command
 from interlock.engine.shell_text import Word, literals
-from interlock.engine.shell_tree import Command
-from interlock.engine.shell_words import RUN_OTHERS
+from interlock.engine.shell_words import KEYWORDS, RUN_OTHERS
 from interlock.engine.shell_wrappers import (
     LOOSE,
     SHELLS,
@@ -21,14 +23,18 @@ from interlock.engine.shell_wrappers import (
     unwrap,
 )
 
-__all__ = ["Inner", "look_into"]
+__all__ = ["Inner", "Role", "look_into"]
+
+
+Role = Literal["plain", "through", "wrapper", "remote", "guess"]
+"""`through`: it only runs another command. `wrapper`: it also changes how. `guess`: words that could be a command."""
 
 
 @dataclass(slots=True)
 class Inner:
     """What a command runs."""
 
-    role: str = "plain"
+    role: Role = "plain"
     commands: list[tuple[Word, ...]] = field(default_factory=list[tuple[Word, ...]])
     texts: list[str] = field(default_factory=list[str])
     remote_texts: list[str] = field(default_factory=list[str])
@@ -90,7 +96,9 @@ def _special(name: str, command: Command, inner: Inner) -> None:
 MOST_WORDS = 400
 """Words of a command past which nobody guesses which of them begins another."""
 _LATER = re.compile(r"\$\(|`")
-_EVALUATES = frozenset(["test", "[", "printf", "read", "unset", "let", "wait", "declare", "typeset", "local", "export", "readonly", "mapfile"])
+_EVALUATES = frozenset(
+    {"test", "[", "printf", "read", "unset", "let", "wait", "declare", "typeset", "local", "export", "readonly"}
+)
 """Builtins that evaluate the subscript of a variable that they are given by name."""
 _FINDERS = frozenset({"find", "gfind", "fd", "fdfind"})
 
@@ -131,6 +139,12 @@ def _wrapper(name: str, words: tuple[Word, ...], inner: Inner) -> None:
             inner.hide()
     elif wrapped.words:
         inner.commands.append(wrapped.words)
+        if wrapped.assigned:
+            inner.role, inner.complete = "wrapper", False
+        if wrapped.words[0].bare and wrapped.words[0].literal in KEYWORDS - {"!"}:
+            inner.hide()
+    else:
+        inner.role, inner.complete = "wrapper", False
 
 
 def _find(words: tuple[Word, ...], inner: Inner) -> None:
@@ -155,7 +169,7 @@ def _find(words: tuple[Word, ...], inner: Inner) -> None:
 def _git(words: tuple[Word, ...], inner: Inner) -> None:
     """Commands in git's own options: configuration on the command line, `!` aliases, `--exec`, `foreach`."""
     texts = [word.literal for word in words]
-    for before, text in zip(texts, texts[1:], strict=False):
+    for before, text in pairwise(texts):
         if text is None:
             continue
         value = text.partition("=")[2] if before in {"-c", "--config-env"} or text.startswith("-c") else ""
@@ -171,7 +185,7 @@ def _git(words: tuple[Word, ...], inner: Inner) -> None:
 
 def _transports(words: tuple[Word, ...], inner: Inner) -> None:
     texts = [word.literal for word in words]
-    for before, text in zip(texts, texts[1:], strict=False):
+    for before, text in pairwise(texts):
         if text is None:
             continue
         found = re.match(r"(?:--(?:rsh|rsync-path|to-command|use-compress-program|checkpoint-action)=)(?:exec=)?", text)
@@ -284,7 +298,9 @@ def _nothing(command: Command, inner: Inner) -> None:
 
 
 _OWN: dict[str, Callable[[Command, Inner], None]] = {
-    **dict.fromkeys(["export", "declare", "typeset", "local", "readonly", "unset", "set", "shopt", "unalias", "unset"], _nothing),
+    **dict.fromkeys(
+        ("export", "declare", "typeset", "local", "readonly", "unset", "set", "shopt", "unalias"), _nothing
+    ),
     "ssh": _ssh,
     "autossh": _ssh,
     "eval": _eval,
@@ -313,4 +329,3 @@ _OWN: dict[str, Callable[[Command, Inner], None]] = {
     "zmodload": _opaque,
     "autoload": _opaque,
 }
-

@@ -15,13 +15,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from interlock.engine.shell_heredocs import NAME, Body, cut, substitutions
-from interlock.engine.shell_inner import Inner, look_into
+from interlock.engine.shell_inner import Inner, Role, look_into
+from interlock.engine.shell_leaves import Command, Redirect
 from interlock.engine.shell_text import Word
-from interlock.engine.shell_tree import KEYWORDS, Command, Redirect, Walk
-from interlock.engine.shell_words import LONGEST, simple_words
+from interlock.engine.shell_tree import Walk
+from interlock.engine.shell_words import KEYWORDS, LONGEST, simple_words
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Tree
@@ -33,10 +34,10 @@ PARSE_SECONDS = 1.0
 MOST_PARTS = 2_000
 """Commands that one command line may hold, those that only could be some included."""
 MOST_HEREDOCS = 16
+MOST_PIPES = 2_000
+"""A parser takes quadratic time for long pipelines, and cannot be interrupted there."""
 DEEPEST_TEXT = 6
 """How often a text may run a text."""
-
-Role = Literal["plain", "through", "wrapper", "remote", "guess"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,6 @@ class Part:
 
     words: tuple[Word, ...]
     role: Role = "plain"
-    """`through`: it only runs another part. `wrapper`: it also changes how. `guess`: words that could be a command."""
     fed: bool = False
     """It reads a pipe, a file or a text rather than the input of the shell."""
 
@@ -67,7 +67,10 @@ HIDDEN = Split(complete=False, hidden=True)
 def split(command: str) -> Split:
     """The parts of `command`; never raises."""
     work = _Work()
-    work.text(command, "plain", 0)
+    try:
+        work.text(command, "plain", 0)
+    except Exception:  # noqa: BLE001  # what a hostile line breaks, too deep a tree above all, was not understood
+        return HIDDEN
     found = tuple(dict.fromkeys(work.parts))
     return Split(found, tuple(dict.fromkeys(work.redirects)), work.complete and not work.hidden, work.hidden)
 
@@ -94,7 +97,10 @@ class _Work:
         if not text.strip():
             self.complete = False
             return
-        if depth > DEEPEST_TEXT or len(text) > LONGEST or NAME in text or not _is_text(text):
+        if depth > DEEPEST_TEXT or len(text) > LONGEST or text.count("|") > MOST_PIPES or NAME in text:
+            self.hide()
+            return
+        if not _is_text(text):
             self.hide()
             return
         self._parsed(text, role, depth)

@@ -13,53 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlock.engine.shell_heredocs import index_of
-from interlock.engine.shell_text import Word, joined, read_bare
+from interlock.engine.shell_leaves import DEEPEST, STATEMENTS, WORDS, Command, Feed, Leaves, Redirect
+from interlock.engine.shell_text import Word
+from interlock.engine.shell_words import KEYWORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tree_sitter import Node
 
-__all__ = ["KEYWORDS", "Command", "Feed", "Redirect", "Walk"]
-
-DEEPEST = 40
-"""Levels of nesting past which a command line is not read."""
+__all__ = ["Walk"]
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """What a command reads on its standard input."""
-
-    word: Word | None = None
-    """The text, where it is known."""
-    here: int | None = None
-    """The number of a here-document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """A file that the shell opens for a command."""
-
-    target: Word
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One simple command as it is written."""
-
-    words: tuple[Word, ...]
-    feed: Feed | None = None
-    """None: the input of the shell itself."""
-    assigned: tuple[str, ...] = ()
-    """The variables that are set for this command alone."""
-
-
-KEYWORDS = frozenset(
-    ["if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "in", "{", "}", "[[", "]]", "!", "repeat", "foreach", "end"]
-)
-_STEADY = frozenset(["HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOPATH"])
-"""Variables that hold one word unless the command line says otherwise."""
 _HARMLESS = re.compile(
     r"(?!npm_|argv|status|prompt|options|watch|commands|builtins|parameters|modules|signals|keymap|history|words)"
     r"[a-z](?!\w*(?:path|proxy|functions|aliases|dirs|stat[eu]s|chars|stack|groups|trace)\Z)[a-z0-9_]*\Z"
@@ -68,34 +31,25 @@ _HARMLESS = re.compile(
 _GAP = re.compile(r"(?:[ \t]|\\\n)*\Z")
 _LINES = re.compile(r"(?:[ \t\n]|\\\n)*\Z")
 _ACTIVE = re.compile(r"[;&|<>$`()'\"\\!\r]")
-_PLAIN_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!_-])\Z")
-_PLAIN_EXPANSION = re.compile(
-    r"\$\{(?:#?[A-Za-z_][A-Za-z0-9_]*|[A-Za-z_][A-Za-z0-9_]*(?::?[-+][\w ./:,@=-]*|##?[\w*?./:@-]*|%%?[\w*?./:@-]*))\}\Z"
-)
-_NUMBERS = re.compile(r"\$\(\([\d\s+*/%()-]*\)\)\Z")
-_LATER = re.compile(r"\$\(|`[^`]*`|`|\(e:")
-"""What a shell would run if it ever read the text once more."""
-_SUBSTITUTED = frozenset({"command_substitution", "process_substitution"})
 _OPENERS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "{", "(", "$(", "<(", ">(", "&&", "||"})
 _PIPES = frozenset({"|", "|&"})
 _CLOSERS = frozenset({"then", "else", "elif", "do", "done", "fi", "}"})
 _CLAUSES = frozenset({"elif_clause", "else_clause"})
 _REDIRECTS = frozenset({"<", ">", ">>", ">|", "&>", "&>>", ">&", "<&"})
 _TESTS = re.compile(r"-[fdezns rwxLh]|==?|!=|!")
+_RUNS = re.compile(
+    r"(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|SSH|ASKPASS|ENV)\Z|\ALESS(?:OPEN|CLOSE)\Z|\APS[0-4]\Z",
+)
+"""Variables that hold a command, or the name of a file with commands."""
+_REDIRECTIONS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 
 
 @dataclass(slots=True)
-class Walk:
+class Walk(Leaves):
     """Reads one tree. `complete` and `hidden` hold for all that was read."""
 
-    text: bytes
     commands: list[Command] = field(default_factory=list[Command])
     redirects: list[Redirect] = field(default_factory=list[Redirect])
-    scripts: list[str] = field(default_factory=list[str])
-    """Text in it that a shell reads once more."""
-    complete: bool = True
-    hidden: bool = False
-    _depth: int = 0
 
     def statement(self, node: Node, feed: Feed | None = None) -> None:
         """Read one statement, or a whole program."""
@@ -103,21 +57,39 @@ class Walk:
         if self._depth > DEEPEST or node.is_missing or node.is_error:
             self._hide()
         if self._depth <= DEEPEST:
-            _STATEMENTS.get(node.type, Walk._other)(self, node, feed)
+            self._statement(node, feed)
         self._depth -= 1
 
-    def _doubt(self) -> None:
-        self.complete = False
-
-    def _hide(self) -> None:
-        self.complete = False
-        self.hidden = True
-
-    def _slice(self, start: int, end: int) -> str:
-        return self.text[start:end].decode(errors="replace")
-
-    def _said(self, node: Node) -> str:
-        return self._slice(node.start_byte, node.end_byte)
+    def _statement(self, node: Node, feed: Feed | None) -> None:
+        match node.type:
+            case "program" | "list" | "pipeline" | "do_group" | "while_statement":
+                self._sequence(node, feed)
+            case "if_statement" | "elif_clause" | "else_clause":
+                self._sequence(node, feed)
+            case "compound_statement" | "subshell":
+                self._grouped(node, feed)
+            case "negated_command":
+                self._negated(node, feed)
+            case "for_statement":
+                self._for(node, feed)
+            case "case_statement":
+                self._case(node, feed)
+            case "function_definition":
+                self._function(node)
+            case "redirected_statement":
+                self._redirected(node, feed)
+            case "command":
+                self._command(node, feed)
+            case "declaration_command" | "unset_command":
+                self._declaration(node, feed)
+            case "test_command":
+                self._test(node, feed)
+            case "variable_assignments":
+                self._assignments(node)
+            case "variable_assignment":
+                self._assignment(node)
+            case _:
+                self._other(node, feed)
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -168,16 +140,14 @@ class Walk:
         if _ACTIVE.search(self._said(node)) or self.text[: node.start_byte].rpartition(b"\n")[2].strip(b" \t"):
             self._doubt()
 
-    def _subshell(self, node: Node, feed: Feed | None) -> None:
-        if self._said(node).startswith("(("):
-            self._hide()
-        self._sequence(node, feed)
-
-    def _compound(self, node: Node, feed: Feed | None) -> None:
-        if self._said(node).startswith("(("):
-            self._other(node, feed)
-        else:
+    def _grouped(self, node: Node, feed: Feed | None) -> None:
+        """`{ }` and `( )`; what begins with two parentheses could be arithmetic."""
+        if not self._said(node).startswith("(("):
             self._sequence(node, feed)
+            return
+        if node.type == "subshell":
+            self._hide()
+        self._other(node, feed)
 
     def _negated(self, node: Node, feed: Feed | None) -> None:
         if not re.match(r"![ \t]+[^!\s]", self._said(node)):
@@ -218,14 +188,13 @@ class Walk:
                 continue
             if in_body:
                 self.statement(child, feed)
-            elif child.type in _WORDS:
+            elif child.type in WORDS:
                 self._word(child)
             else:
                 self._later(child)
 
-    def _function(self, node: Node, feed: Feed | None) -> None:
+    def _function(self, node: Node) -> None:
         """What it is called with, and what it reads, is not known here."""
-        del feed
         self._doubt()
         for child in node.named_children:
             if child.type not in {"word", "comment"}:
@@ -235,9 +204,9 @@ class Walk:
         """What has no form of its own here: never fit for an allow rule, yet what it runs is looked for."""
         self._doubt()
         for child in node.named_children:
-            if child.type in _STATEMENTS:
+            if child.type in STATEMENTS:
                 self.statement(child, feed)
-            elif child.type in _WORDS:
+            elif child.type in WORDS:
                 self._word(child)
             elif child.type != "comment":
                 self._depth += 1
@@ -247,11 +216,6 @@ class Walk:
                     self._other(child, feed)
                 self._depth -= 1
         self._residue(node)
-
-    def _residue(self, node: Node) -> None:
-        """Hidden, if there is a substitution in the text of a node that none of its descendants accounts for."""
-        if len(_LATER.findall(self._said(node))) > _count(node):
-            self._hide()
 
     # ---- commands ---------------------------------------------------------------------------------------------------
 
@@ -278,7 +242,10 @@ class Walk:
         self.commands.extend(Command((Word((name,)),), feed) for name in ("cat", "more"))
 
     def _blanks(self, node: Node) -> None:
-        """The children of a command are separated by blanks, but for a redirection that begins with its operator."""
+        """The children of a command are separated by blanks, but for a redirection that begins with its operator.
+
+        `&>` ends a command in some shells, so that what follows is another.
+        """
         position: int | None = None
         for child in node.children:
             if position is not None:
@@ -287,6 +254,8 @@ class Walk:
                 if not _GAP.match(gap) or not (touches or " " in gap or "\t" in gap):
                     self._hide()
             position = child.end_byte
+            if child.type == "file_redirect" and "&>" in self._said(child) and child.end_byte != node.end_byte:
+                self._hide()
 
     def _command(self, node: Node, feed: Feed | None, extra: tuple[Word, ...] = ()) -> None:
         words: list[Word] = []
@@ -325,7 +294,10 @@ class Walk:
             if child.is_named and child.type != "file_descriptor":
                 targets.append(self._word(child))
         descriptor = node.children[0]
-        if descriptor.type == "file_descriptor" and not re.fullmatch(r"[0-9]", self._said(descriptor)):
+        numbered = descriptor.type == "file_descriptor"
+        if numbered and (kind.startswith("&") or not re.fullmatch(r"[0-9]", self._said(descriptor))):
+            self._hide()
+        if kind.startswith("&") and len(targets) > 1:
             self._hide()
         extra.extend(targets[1:])
         return self._opened(kind, targets[0] if targets else None)
@@ -339,8 +311,10 @@ class Walk:
             self._hide()
             return Feed()
         copies = kind in {">&", "<&"} and re.fullmatch(r"[0-9]|-", target.literal or "")
-        if kind == "<&" and not copies:
+        if kind in {">&", "<&"} and not copies:
             self._doubt()
+            if not re.match(r"[\w/.]", "".join(piece or "/" for piece in target.pieces)):
+                self._hide()
         here = index_of(target.literal) if kind == "<" else None
         if here is not None:
             return Feed(here=here)
@@ -356,7 +330,7 @@ class Walk:
                 words.append(Word((self._assignment(child), None)))
             elif child.type == "variable_name":
                 words.append(Word((self._said(child),)))
-            elif child.type in _WORDS:
+            elif child.type in WORDS:
                 words.append(self._word(child))
             else:
                 self._later(child)
@@ -374,7 +348,7 @@ class Walk:
             if position is not None and not _GAP.match(self._slice(position, child.start_byte)):
                 self._hide()
             position = child.end_byte
-            if child.type in _WORDS:
+            if child.type in WORDS:
                 found.append(self._word(child))
             elif child.type in {"unary_expression", "binary_expression"}:
                 found.extend(self._operands(child))
@@ -383,15 +357,10 @@ class Walk:
                 self._later(child)
         return found
 
-    def _assignments(self, node: Node, feed: Feed | None) -> None:
-        del feed
+    def _assignments(self, node: Node) -> None:
         self._blanks(node)
         for child in node.children:
             self._assignment(child)
-
-    def _assign(self, node: Node, feed: Feed | None) -> None:
-        del feed
-        self._assignment(node)
 
     def _assignment(self, node: Node) -> str:
         name, value = node.children[0], node.children[-1]
@@ -399,7 +368,7 @@ class Walk:
             self._doubt()
         if name.type == "subscript":
             self._later(name)
-        if value.is_named and value.start_byte == node.children[1].end_byte and value.type in _WORDS:
+        if value.is_named and value.start_byte == node.children[1].end_byte and value.type in WORDS:
             word = self._word(value)
             if _RUNS.search(self._said(name)):
                 self._script(word)
@@ -420,172 +389,3 @@ class Walk:
             self._hide()
         elif word.literal:
             self.scripts.append(word.literal.lstrip("!"))
-
-    # ---- words ------------------------------------------------------------------------------------------------------
-
-    def _later(self, node: Node) -> None:
-        """Look for what runs inside something that is no word."""
-        self._depth += 1
-        if self._depth > DEEPEST or node.is_error or node.is_missing:
-            self._hide()
-        elif node.type in _STATEMENTS:
-            self._doubt()
-            self.statement(node, Feed())
-        else:
-            _READERS.get(node.type, Walk._opaque)(self, node)
-        self._depth -= 1
-
-    def _opaque(self, node: Node) -> None:
-        self._doubt()
-        for child in node.named_children:
-            self._later(child)
-        self._residue(node)
-
-    def _word(self, node: Node) -> Word:
-        pieces: list[str | None] = []
-        skeleton: list[str] = []
-        flags = {"splits": False, "many": False, "bare": True}
-        position = node.start_byte
-        for child in node.children if node.type == "concatenation" else [node]:
-            if child.start_byte != position:
-                self._hide()
-            position = child.end_byte
-            self._piece(child, pieces, skeleton, flags)
-        return joined(pieces, "".join(skeleton), splits=flags["splits"], many=flags["many"], bare=flags["bare"])
-
-    def _piece(self, node: Node, pieces: list[str | None], skeleton: list[str], flags: dict[str, bool]) -> None:
-        match node.type:
-            case "word" | "number" | "extglob_pattern" | "variable_name" | "test_operator" if not node.child_count:
-                bare = read_bare(self._said(node))
-                pieces.extend(bare.pieces)
-                skeleton.append(self._said(node))
-                flags["many"] = flags["many"] or bare.glob
-                flags["bare"] = flags["bare"] and "\\" not in self._said(node)
-                self.complete = self.complete and not bare.odd
-                if bare.broken:
-                    self._hide()
-                return
-            case "raw_string":
-                pieces.append(self._said(node)[1:-1])
-            case "string":
-                pieces.extend(self._string(node, flags))
-            case "command_substitution" | "simple_expansion" | "expansion":
-                self._later(node)
-                flags["splits"] = flags["splits"] or not self._is_steady(node)
-                pieces.append(None)
-            case _:
-                self._later(node)
-                flags["many"] = flags["many"] or node.type == "brace_expression"
-                pieces.append(None)
-        flags["bare"] = False
-        skeleton.append("\0")
-
-    def _string(self, node: Node, flags: dict[str, bool]) -> list[str | None]:
-        """The pieces of a string in double quotes; every character of it is accounted for."""
-        pieces: list[str | None] = []
-        position = node.start_byte + 1
-        if not self._said(node).startswith('"') or not self._said(node).endswith('"'):
-            self._hide()
-        for child in node.named_children:
-            if child.type != "string_content":
-                pieces += [self._quoted(self._slice(position, child.start_byte)), None]
-                position = child.end_byte
-                flags["splits"] = flags["splits"] or self._said(child) in {"$@", "${@}"} or "[@]" in self._said(child)
-                self._later(child)
-        pieces.append(self._quoted(self._slice(position, node.end_byte - 1)))
-        return pieces
-
-    def _quoted(self, text: str) -> str:
-        if re.search(r"\$[\w{(\[@*#?$!-]|[\"`]", re.sub(r"\\.", "", text, flags=re.DOTALL)):
-            self._hide()
-        if "!" in text or "$" in text:
-            self._doubt()
-        return re.sub(r"\\([\\$`\"\n])", lambda found: found[1].strip("\n"), text)
-
-    def _is_steady(self, node: Node) -> bool:
-        name = re.sub(r"[${}]", "", self._said(node))
-        if self._said(node) in {"$#", "$?", "$$", "$!"}:
-            return True
-        elsewhere = rf"(?<![\w$]){name}(?!\w)" if name.isidentifier() else ""
-        return name in _STEADY and not re.search(elsewhere, re.sub(r"\$\{", "$", self.text.decode()))
-
-    def _variable(self, node: Node) -> None:
-        following = self._slice(node.end_byte, node.end_byte + 1) if self.text[node.end_byte :][:1].isascii() else "é"
-        if not _PLAIN_VARIABLE.match(self._said(node)) or re.match(r"\[|[^\W]|[^\x00-\x7f]", following):
-            self._doubt()
-
-    def _expansion(self, node: Node) -> None:
-        if not _PLAIN_EXPANSION.match(self._said(node)):
-            self._doubt()
-            if re.search(r"@[A-Za-z]\}", self._said(node)):
-                self._hide()
-            for child in node.named_children:
-                self._later(child)
-            self._residue(node)
-
-    def _arithmetic(self, node: Node) -> None:
-        if not _NUMBERS.match(self._said(node)):
-            self._opaque(node)
-
-    def _substitution(self, node: Node) -> None:
-        text = self._said(node)
-        if text.startswith("`"):
-            self._doubt()
-            self.scripts.append(re.sub(r"\\([\\$`])", r"\1", text[1:-1]))
-            return
-        if not text.startswith(("$(", "<(", ">(")) or not text.endswith(")"):
-            self._hide()
-        if text.startswith("$(<"):
-            self._doubt()
-        self._sequence(node, Feed() if text.startswith(">(") else None)
-
-    def _ansi(self, node: Node) -> None:
-        del node
-        self._doubt()
-
-    def _raw(self, node: Node) -> None:
-        """Text in single quotes runs nothing, here."""
-
-    def _in_word(self, node: Node) -> None:
-        self._word(node)
-
-
-_RUNS = re.compile(r"COMMAND\Z|EDITOR\Z|PAGER\Z|VISUAL\Z|BROWSER\Z|SSH\Z|ASKPASS\Z|\ALESS(?:OPEN|CLOSE)\Z|\APS[0-4]\Z|ENV\Z")
-"""Variables that hold a command, or the name of a file with commands."""
-_REDIRECTIONS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
-_STATEMENTS: dict[str, Callable[[Walk, Node, Feed | None], None]] = {
-    **dict.fromkeys(
-        ("program", "list", "pipeline", "do_group", "if_statement", "elif_clause", "else_clause", "while_statement"),
-        Walk._sequence,
-    ),
-    "compound_statement": Walk._compound,
-    "subshell": Walk._subshell,
-    "negated_command": Walk._negated,
-    "for_statement": Walk._for,
-    "case_statement": Walk._case,
-    "function_definition": Walk._function,
-    "redirected_statement": Walk._redirected,
-    "command": Walk._command,
-    "declaration_command": Walk._declaration,
-    "unset_command": Walk._declaration,
-    "test_command": Walk._test,
-    "variable_assignments": Walk._assignments,
-    "variable_assignment": Walk._assign,
-}
-_READERS: dict[str, Callable[[Walk, Node], None]] = {
-    "simple_expansion": Walk._variable,
-    "expansion": Walk._expansion,
-    "arithmetic_expansion": Walk._arithmetic,
-    "command_substitution": Walk._substitution,
-    "process_substitution": Walk._substitution,
-    "ansi_c_string": Walk._ansi,
-    "raw_string": Walk._raw,
-    **dict.fromkeys(("word", "string", "concatenation"), Walk._in_word),
-}
-_WORDS = frozenset({*_READERS, "number", "brace_expression", "translated_string", "extglob_pattern"})
-
-
-def _count(node: Node) -> int:
-    """How many substitutions the tree sees below a node."""
-    own = node.type in _SUBSTITUTED or node.type == "arithmetic_expansion"
-    return own + sum(map(_count, node.named_children))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["LONGEST", "RUN_OTHERS", "may_run_others", "program", "simple_words"]
+__all__ = ["KEYWORDS", "LONGEST", "RUN_OTHERS", "may_run_others", "program", "simple_words"]
 
 _BLANK = re.compile(r"[ \t]+")
 _PIECE = re.compile(r"""'([^'\\]*)'|"([^"\\$`!]*)"|([\w@%+:,./=~-]+)""")
@@ -31,6 +31,11 @@ _WRAPPERS = """
 RUN_OTHERS = frozenset(_WRAPPERS.split())
 """Words in front of a command that run, or prepare, another one: what they run is not what their name says."""
 
+_WORDS_OF_THE_GRAMMAR = """
+    if then else elif fi for while until do done case esac select function in { } [[ ]] ! repeat foreach end
+"""
+KEYWORDS = frozenset(_WORDS_OF_THE_GRAMMAR.split())
+"""Words that are no programs where a command can begin."""
 _EXECUTE = frozenset({"-exec", "-execdir", "-ok", "-okdir", "--exec", "--exec-batch", "-x", "-X"})
 _FINDERS = frozenset({"find", "fd", "fdfind", "gfind"})
 

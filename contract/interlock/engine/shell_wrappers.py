@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from interlock.engine.shell_text import UNKNOWN, Word, literals
 
@@ -25,7 +26,7 @@ class Wrapper:
     operands: int = 0
     """How many words stand between the options and the command."""
     assigns: bool = False
-    """`NAME=value` may stand there too."""
+    """`NAME=value` may stand there too, for `time` and its like since they are words of the shell's own grammar."""
     through: bool = False
     """It changes nothing but when and how long the command runs."""
     number: bool = False
@@ -55,14 +56,14 @@ STRICT = {
     ),
     "gtimeout": _wrapper("--foreground --preserve-status", "-k -s --kill-after --signal", operands=1, through=True),
     "stdbuf": _wrapper("", "-i -o -e --input --output --error", through=True),
-    "time": _wrapper("-p -v", "-f", through=True),
+    "time": _wrapper("-p -v", "-f", assigns=True, through=True),
     "command": _wrapper(through=True),
     "builtin": _wrapper(),
     "exec": _wrapper("-c -l", "-a"),
-    "noglob": _wrapper(),
-    "nocorrect": _wrapper(),
-    "-": _wrapper(),
-    "!": _wrapper(),
+    "noglob": _wrapper(assigns=True),
+    "nocorrect": _wrapper(assigns=True),
+    "-": _wrapper(assigns=True),
+    "!": _wrapper(assigns=True),
     "xargs": _wrapper(
         "-0 -r -t -x -p --null --no-run-if-empty --verbose",
         "-n -P -L -I -J -d -E -s -a --max-args --max-procs --max-lines --replace --delimiter --arg-file",
@@ -103,6 +104,8 @@ LOOSE = {
     "nix": "develop shell run",
     "nix-shell": "",
     "hyperfine": "",
+    "tmux": "new new-session new-window neww send send-keys split-window splitw respawn-pane run run-shell if if-shell",
+    "screen": "",
     "entr": "",
     "vagrant": "ssh",
     "adb": "shell",
@@ -125,6 +128,7 @@ class Wrapped:
 
     words: tuple[Word, ...] | None
     assigned: bool = False
+    """It sets variables for it."""
 
 
 def unwrap(name: str, words: tuple[Word, ...]) -> Wrapped:
@@ -187,7 +191,7 @@ def _filled(given: tuple[Word, ...], command: tuple[Word, ...]) -> tuple[Word, .
     """What xargs runs: its input stands behind the command, or wherever the mark stands."""
     texts = [word.literal or "" for word in given]
     marks = {text[2:] for text in texts if text.startswith(("-I", "-J")) and len(text) > 2}
-    marks |= {after for text, after in zip(texts, texts[1:], strict=False) if text in {"-I", "-J", "--replace"}}
+    marks |= {after for text, after in pairwise(texts) if text in {"-I", "-J", "--replace"}}
     marks |= {text.partition("=")[2] or "{}" for text in texts if text.startswith("--replace=")}
     if not command:
         return (Word(("echo",)), UNKNOWN)

@@ -6,7 +6,7 @@ import re
 
 from interlock.engine.hosts import plain_host
 from interlock.engine.places import Place
-from interlock.engine.rules import compile_rule
+from interlock.engine.rules import Rules
 from interlock.errors import ConfigurationError
 from interlock.tools import ToolCall, ToolKind
 
@@ -22,7 +22,7 @@ def suggest(call: ToolCall, place: Place) -> str | None:
         return None
     rule = f"{call.tool_kind}({pattern})" if pattern else str(call.tool_kind)
     try:
-        return rule if compile_rule(rule, "allow", place).matches(call) else None
+        return rule if Rules([rule], "allow", place).match(call) is not None else None
     except ConfigurationError:
         return None
 
