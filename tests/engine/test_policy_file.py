@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
+from interlock.approval import Approve, Deny
 from interlock.engine.chain import assemble
 from interlock.engine.policy_file import govern, governed, hooks_of, read_policy, unknown_agents, users_policy
 from interlock.errors import ConfigurationError
+from interlock.events import ApprovalRequested
 from interlock.hooks import Allow, HookCall, HookOutcome, HookSpec
 from interlock.permission import Otherwise, Permission, Posture
 from interlock.policy import Effective, Policy, PolicyPermission
@@ -224,6 +226,23 @@ def test_nobody_grants_what_the_administrator_keeps_to_their_own_hooks(world: Wo
     assert assemble(interceptors=(), **settings).names == ("hook 'mine'",)
     with pytest.raises(ConfigurationError, match="interceptor 'granter': it may grant, which the administrator's"):
         assemble(interceptors=[Granter()], **settings)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("rule", "made"), [("shell", False), ("shell(touch:*)", True)])
+async def test_what_a_person_has_remembered_stays_within_bounds(bench: Any, rule: str, made: bool) -> None:
+    policy = Policy.model_validate({"bounds": {"allow": ["shell(touch:*)"]}})
+    steps = [{"tool": "Bash", "input": {"command": f"touch {name}"}} for name in ("first", "second")]
+    request = bench.request([*steps, {"text": "done"}], permission={"posture": "read", "otherwise": "ask"})
+    asked = 0
+    with anyio.fail_after(40):
+        async with bench.client(policy=policy) as client, client.stream(request) as run:
+            async for event in run:
+                if isinstance(event, ApprovalRequested):
+                    asked += 1
+                    run.respond(event.approval.id, Approve(remember=rule) if asked == 1 else Deny(reason="once is enough"))
+    assert (bench.workspace / "first").exists()
+    assert ((bench.workspace / "second").exists(), asked) == (made, 1 if made else 2)
 
 
 @pytest.mark.anyio
