@@ -240,7 +240,9 @@ async def test_what_a_person_has_remembered_stays_within_bounds(bench: Any, rule
             async for event in run:
                 if isinstance(event, ApprovalRequested):
                     asked += 1
-                    run.respond(event.approval.id, Approve(remember=rule) if asked == 1 else Deny(reason="once is enough"))
+                    run.respond(
+                        event.approval.id, Approve(remember=rule) if asked == 1 else Deny(reason="once is enough")
+                    )
     assert (bench.workspace / "first").exists()
     assert ((bench.workspace / "second").exists(), asked) == (made, 1 if made else 2)
 
