@@ -37,8 +37,9 @@ def finished(events: list[BaseEvent]) -> list[ToolFinished]:
     return [event for event in events if isinstance(event, ToolFinished)]
 
 
+@pytest.mark.behaviour("cancel:one-tool")
 async def test_an_approved_call_runs_and_a_denied_one_tells_the_agent_why(bench: Any) -> None:
-    """C9: a plain denial leaves the next call to be asked about."""
+    """A plain denial leaves the next call to be asked about."""
     request = bench.request([touch("one"), touch("two"), {"text": "done"}], permission=ASK)
     answers = [Deny(reason="not this one"), Approve()]
     events = []
@@ -156,8 +157,8 @@ async def test_a_denial_with_interrupt_ends_the_run(bench: Any) -> None:
     assert made(bench) == set()
 
 
+@pytest.mark.behaviour("approvals:broken-handler")
 async def test_an_approval_past_its_deadline_is_denied_as_expired(bench: Any) -> None:
-    """A7."""
     request = bench.request([touch("one"), {"text": "done"}], permission=ASK, limits={"approval": 0.2})
     with anyio.fail_after(10):
         async with bench.client().stream(request) as run:
@@ -229,8 +230,8 @@ async def answers_a_word(_: Approval) -> str:
 
 
 @pytest.mark.parametrize("broken", [raises, answers_nothing, answers_a_word])
+@pytest.mark.behaviour("approvals:broken-handler")
 async def test_a_broken_approver_denies_and_says_so(bench: Any, broken: Any) -> None:
-    """A7."""
     request = bench.request([touch("one"), {"text": "done"}], permission=ASK)
     with anyio.fail_after(10):
         async with bench.client(approver=broken) as client:
@@ -240,8 +241,8 @@ async def test_a_broken_approver_denies_and_says_so(bench: Any, broken: Any) -> 
     assert any("the approver failed" in warning for warning in outcome.warnings)
 
 
+@pytest.mark.behaviour("approvals:nobody")
 async def test_asking_with_nobody_to_answer_is_unsupported_before_anything_starts(bench: Any) -> None:
-    """A3, A11."""
     request = bench.request([touch("one"), {"text": "done"}], permission=ASK)
     with anyio.fail_after(10), pytest.raises(Unsupported) as raised:
         await bench.client().run(request)
@@ -261,8 +262,8 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize("declined", [False, True])
+@pytest.mark.behaviour("approvals:questions")
 async def test_a_question_is_answered_or_declined(bench: Any, declined: bool) -> None:
-    """A9."""
     request = bench.request([{"ask_question": QUESTIONS}, {"text": "done"}])
     with anyio.fail_after(10):
         async with bench.client().stream(request) as run:
@@ -297,8 +298,8 @@ async def test_an_answerer_answers_for_runs_that_nobody_reads(bench: Any) -> Non
     assert (outcome.text, outcome.tool_calls, outcome.denials) == ("done", 1, ())
 
 
+@pytest.mark.behaviour("approvals:questions")
 async def test_a_question_that_nobody_can_answer_is_not_offered(bench: Any) -> None:
-    """A9."""
     with anyio.fail_after(10):
         async with bench.client() as client:
             outcome = await client.run(bench.request([{"ask_question": QUESTIONS}, {"text": "done"}]))

@@ -64,8 +64,8 @@ async def test_a_run_that_is_over_takes_no_more_input(bench: Any) -> None:
                 await run.send("more")
 
 
+@pytest.mark.behaviour("cancel:early")
 async def test_a_cancel_before_the_agent_is_ready_ends_it_at_once_and_no_tool_starts(bench: Any) -> None:
-    """C2."""
     script = {"before": [{"sleep": 600}], "turns": [[TOUCH]]}
     with anyio.fail_after(10):
         async with bench.client().stream(bench.request(script)) as run:
@@ -77,8 +77,8 @@ async def test_a_cancel_before_the_agent_is_ready_ends_it_at_once_and_no_tool_st
     assert not (bench.workspace / "made").exists()
 
 
+@pytest.mark.behaviour("cancel:early")
 async def test_an_interrupt_before_the_agent_is_ready_cancels_and_no_prompt_is_sent(bench: Any) -> None:
-    """C2."""
     with anyio.fail_after(10):
         async with bench.client().stream(bench.request([TOUCH, {"text": "done"}])) as run:
             await run.interrupt()
@@ -87,8 +87,9 @@ async def test_an_interrupt_before_the_agent_is_ready_cancels_and_no_prompt_is_s
     assert not (bench.workspace / "made").exists()
 
 
+@pytest.mark.behaviour("cancel:interrupt")
 async def test_an_interrupt_ends_the_turn_as_cancelled(bench: Any) -> None:
-    """C1: the same error result without our interrupt is a failure, see the outcomes."""
+    """The same error result without our interrupt is a failure, see the outcomes."""
     request = bench.request([{"text": "on"}, bench.sleeper(), {"text": "never"}])
     with anyio.fail_after(10), bench.listen() as heard:
         async with bench.client().stream(request) as run:
@@ -100,8 +101,8 @@ async def test_an_interrupt_ends_the_turn_as_cancelled(bench: Any) -> None:
     assert [event.text for event in events if isinstance(event, Text)] == ["on"]
 
 
+@pytest.mark.behaviour("cancel:open-approval")
 async def test_a_cancel_while_an_approval_is_open_resolves_it_as_cancelled(bench: Any) -> None:
-    """C5."""
     with anyio.fail_after(10):
         async with bench.client().stream(bench.request([TOUCH, {"text": "done"}], permission=ASK)) as run:
             asked = await bench.until(run, ApprovalRequested)
@@ -214,8 +215,8 @@ async def test_a_handler_that_shields_itself_does_not_hold_the_run_up(bench: Any
     assert not (bench.workspace / "made").exists()
 
 
+@pytest.mark.behaviour("cancel:ignored")
 async def test_an_agent_that_ignores_interrupts_and_signals_is_killed_within_the_ladder(bench: Any) -> None:
-    """C6."""
     request = bench.request([{"ignore_term": True}, {"text": "on"}, {"hang": True}])
     with anyio.fail_after(12):
         async with bench.client().stream(request) as run:

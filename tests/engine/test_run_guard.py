@@ -51,8 +51,9 @@ def unguarded(events: list[BaseEvent]) -> list[tuple[str, str | None]]:
     return [(event.kind, event.tool_call_id) for event in events if isinstance(event, Unguarded)]
 
 
+@pytest.mark.behaviour("hooks:not-loaded", "approvals:never-asked")
 async def test_inert_hooks_are_found_at_the_first_call_and_the_run_is_stopped(bench: Any) -> None:
-    """H12, A1: the tool runs with nobody asked."""
+    """The tool runs with nobody asked."""
     second = {"tool": "Bash", "input": {"command": "touch second"}}
     events, outcome = await play(bench, [{"skip_hooks": True}, TOUCH, {"sleep": 1}, second, DONE], Guard())
     assert unguarded(events) == [("no_decision", "call-1")]
@@ -60,8 +61,9 @@ async def test_inert_hooks_are_found_at_the_first_call_and_the_run_is_stopped(be
     assert not (bench.workspace / "second").exists()
 
 
+@pytest.mark.behaviour("hooks:not-loaded")
 async def test_inert_hooks_with_the_question_still_asked_are_a_denial_and_are_found(bench: Any) -> None:
-    """H12: what is asked about a call that no hook showed is answered with no."""
+    """What is asked about a call that no hook showed is answered with no."""
     events, outcome = await play(bench, [{"inert_hooks": True}, TOUCH, DONE], Guard())
     assert not (bench.workspace / "made").exists()
     assert unguarded(events) == [("no_decision", "call-1")]
@@ -74,8 +76,9 @@ async def test_a_broken_promise_may_be_reported_alone(bench: Any) -> None:
     assert (outcome.status, outcome.text) == (Status.COMPLETED, "done")
 
 
+@pytest.mark.behaviour("hooks:rewrite")
 async def test_a_forged_call_that_shows_what_ran_is_found(bench: Any) -> None:
-    """H9: another input ran than was decided."""
+    """Another input ran than was decided."""
     forged = {**TOUCH, "runs": {"command": "touch other"}}
     events, outcome = await play(bench, [{"forge": forged}, {"sleep": 1}, DONE], Guard())
     assert unguarded(events) == [("other_input", "call-1")]
@@ -97,8 +100,8 @@ def hook(event: str, call: str, request: str, command: str = "touch made", **mem
     return line("control_request", request_id=request, request=body)
 
 
+@pytest.mark.behaviour("hooks:deny")
 async def test_a_success_after_a_denial_is_found(bench: Any) -> None:
-    """H11."""
     use = {"type": "tool_use", "id": "call-1", "name": "Bash", "input": {"command": "touch made"}}
     said = line("assistant", message={"role": "assistant", "content": [use]})
     script = [said, hook("PreToolUse", "call-1", "r1"), {"sleep": 0.3}, result("call-1"), {"sleep": 1}, DONE]
@@ -153,8 +156,9 @@ async def test_a_second_question_while_the_first_is_open_is_found(bench: Any) ->
 
 
 @pytest.mark.parametrize("name", ["interrupt-1", "forged"])
+@pytest.mark.behaviour("tampering:answers")
 async def test_an_answer_to_what_was_never_asked_is_found(bench: Any, name: str) -> None:
-    """T1: somebody speaks on the channel who is not the agent, or answers for us."""
+    """Somebody speaks on the channel who is not the agent, or answers for us."""
     answer = {"subtype": "success", "request_id": name, "response": {}}
     events, outcome = await play(bench, [line("control_response", response=answer), {"sleep": 1}, DONE])
     assert unguarded(events) == [("unknown_answer", None)]
@@ -162,8 +166,9 @@ async def test_an_answer_to_what_was_never_asked_is_found(bench: Any, name: str)
     assert outcome.reason is Reason.UNGUARDED
 
 
+@pytest.mark.behaviour("approvals:unknown-request")
 async def test_a_request_that_cannot_be_read_is_refused_and_ends_nothing(bench: Any) -> None:
-    """A5: everything gets an answer, and what is unknown is a no that is said."""
+    """Everything gets an answer, and what is unknown is a no that is said."""
     asks = [
         line("control_request", request_id="r1", request={"subtype": "brand_new"}),
         line("control_request", request_id="r2", request={"subtype": "hook_callback", "input": {"x": 1}}),
@@ -214,8 +219,8 @@ async def test_a_broken_participant_denies_and_is_reported(bench: Any, answer: A
     assert "hook_broken" in [event.code for event in events if isinstance(event, Notice)]
 
 
+@pytest.mark.behaviour("hooks:visible")
 async def test_every_attempt_is_in_the_stream_denied_or_not(bench: Any) -> None:
-    """H17."""
     events, _ = await play(bench, [TOUCH, DONE], Guard(before=DenyCall(reason="house rules")))
     kinds = [type(event) for event in events if isinstance(event, ToolRequested | ToolDecided | ToolFinished)]
     assert kinds == [ToolRequested, ToolDecided, ToolFinished]
@@ -227,8 +232,8 @@ async def test_every_attempt_is_in_the_stream_denied_or_not(bench: Any) -> None:
 # ---- outputs --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("hooks:replace")
 async def test_a_replaced_output_is_all_that_is_shown(bench: Any) -> None:
-    """H15."""
     (bench.workspace / "keys").write_text(f"{SECRET}\n")
     read = {"tool": "Read", "input": {"file_path": "keys"}}
     bash = {"tool": "Bash", "input": {"command": "cat keys"}}
@@ -254,10 +259,11 @@ async def test_a_denied_output_shows_the_reason_instead(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [Replace(output="[removed]"), DenyCall(reason="holds a key")])
+@pytest.mark.behaviour("tampering:other-roads", "hooks:replace")
 async def test_an_output_that_cannot_be_replaced_stops_the_run_before_the_model_sees_it(
     bench: Any, answer: Any
 ) -> None:
-    """T5, H15: a failed command shows its output whatever the hook says."""
+    """A failed command shows its output whatever the hook says."""
     (bench.workspace / "keys").write_text(f"{SECRET}\n")
     bash = {"tool": "Bash", "input": {"command": "cat keys; exit 3"}}
     events, outcome = await play(bench, [bash, {"text": "I saw it"}], Guard(after=answer))

@@ -24,8 +24,8 @@ class Left(Exception):
     """What a caller raises inside the block."""
 
 
+@pytest.mark.behaviour("process:leaving")
 async def test_breaking_out_of_the_loop_and_the_block_cancels(bench: Any) -> None:
-    """P11."""
     with anyio.fail_after(10), bench.listen() as heard:
         async with bench.client().stream(bench.request([bench.sleeper()])) as run:
             await heard.pid()
@@ -147,8 +147,8 @@ async def test_a_native_timeout_ends_the_run(bench: Any) -> None:
         bench.assert_nothing_left()
 
 
+@pytest.mark.behaviour("process:leaving")
 async def test_a_dropped_iterator_harms_nothing(bench: Any) -> None:
-    """P11."""
     with anyio.fail_after(10):
         async with bench.client().stream(bench.request([{"text": "on"}, {"text": "done"}])) as run:
             iterator = aiter(run)
@@ -158,8 +158,8 @@ async def test_a_dropped_iterator_harms_nothing(bench: Any) -> None:
             assert (await run.outcome(check=True)).text == "done"
 
 
+@pytest.mark.behaviour("process:leaving")
 async def test_each_event_may_be_read_from_another_task(bench: Any) -> None:
-    """P11."""
     seen: list[Event] = []
 
     async def step(run: Run) -> None:
@@ -184,8 +184,9 @@ def generator(bench: Any, *steps: object) -> AsyncGenerator[Event]:
     return events()
 
 
+@pytest.mark.behaviour("process:leaving")
 async def test_a_generator_round_a_run_may_be_closed_from_another_task(bench: Any) -> None:
-    """P11: as web frameworks do when a client hangs up."""
+    """As web frameworks do when a client hangs up."""
     with anyio.fail_after(10), bench.listen() as heard:
         events = generator(bench, bench.sleeper())
         await anext(events)
@@ -195,8 +196,8 @@ async def test_a_generator_round_a_run_may_be_closed_from_another_task(bench: An
         bench.assert_nothing_left()
 
 
+@pytest.mark.behaviour("process:leaving")
 async def test_a_generator_round_a_run_may_be_read_from_one_task_and_closed_by_a_cancelled_one(bench: Any) -> None:
-    """P11."""
     with anyio.fail_after(10), bench.listen() as heard:
         events = generator(bench, bench.sleeper())
 
@@ -216,8 +217,8 @@ async def test_a_generator_round_a_run_may_be_read_from_one_task_and_closed_by_a
 
 
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # trio's own word about any dropped generator
+@pytest.mark.behaviour("process:leaving")
 async def test_a_generator_round_a_run_may_be_dropped(bench: Any) -> None:
-    """P11."""
     with anyio.fail_after(10), bench.listen() as heard:
         client_events = generator(bench, bench.sleeper())
         await anext(client_events)

@@ -18,8 +18,9 @@ TOUCH = {"tool": "Bash", "input": {"command": "touch made"}}
 ASK = Permission(posture="read", otherwise="ask")
 
 
+@pytest.mark.behaviour("process:never-ready", "process:handshake")
 async def test_an_agent_that_is_never_ready_is_stalled_after_the_start_up_limit(bench: Any) -> None:
-    """P1, P10: it reads everything and answers nothing."""
+    """It reads everything and answers nothing."""
     request = bench.request(binary=bench.program("cat >/dev/null"), limits={"start_up": 0.3})
     with anyio.fail_after(10):
         outcome = await bench.client().run(request, check=False)
@@ -27,8 +28,9 @@ async def test_an_agent_that_is_never_ready_is_stalled_after_the_start_up_limit(
     assert "start-up" in outcome.message
 
 
+@pytest.mark.behaviour("process:handshake")
 async def test_a_slow_start_within_the_limit_works_and_does_not_count_as_idle(bench: Any) -> None:
-    """P10: the idle limit measures progress, and before the prompt there is none to be made."""
+    """The idle limit measures progress, and before the prompt there is none to be made."""
     request = bench.request(
         {"before": [{"sleep": 1.2}], "turns": [[{"text": "done"}]]}, limits={"start_up": 9, "idle": 0.8}
     )
@@ -47,10 +49,11 @@ async def test_a_slow_start_within_the_limit_works_and_does_not_count_as_idle(be
     ],
     ids=["silence", "retries", "notices", "deafness"],
 )
+@pytest.mark.behaviour("process:stall")
 async def test_without_progress_a_run_is_stalled_and_keeps_what_was_told(
     bench: Any, stall: list[dict[str, Any]]
 ) -> None:
-    """P3: retries and notices are no progress."""
+    """Retries and notices are no progress."""
     request = bench.request([{"text": "partial"}, {"stderr": "waiting\n"}, *stall], limits={"idle": 0.6, "total": 60})
     with anyio.fail_after(12):
         async with bench.client().stream(request) as run:
@@ -69,8 +72,9 @@ async def test_progress_keeps_a_run_going_past_its_idle_limit(bench: Any) -> Non
     assert outcome.text == "done"
 
 
+@pytest.mark.behaviour("process:stall")
 async def test_the_total_limit_ends_a_run_that_gets_on_for_ever(bench: Any) -> None:
-    """P3: a retry notice at short intervals is an event each, and no reason to go on."""
+    """A retry notice at short intervals is an event each, and no reason to go on."""
     request = bench.request(
         [{"text": "partial"}, {"retry_notice": 1000, "every": 0.05}], limits={"total": 0.8, "idle": None}
     )

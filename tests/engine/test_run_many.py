@@ -14,8 +14,9 @@ from interlock.outcome import Outcome, Status
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.behaviour("batch:one-failure")
 async def test_thirty_runs_at_once_end_each_with_its_own_answer(bench: Any) -> None:
-    """B3: one failure harms no other."""
+    """One failure harms no other."""
     outcomes: dict[int, Outcome] = {}
     with anyio.fail_after(60):
         async with bench.client() as client:
@@ -70,8 +71,8 @@ def test_runs_in_threads_with_loops_of_their_own(bench: Any, backend: str) -> No
     assert texts == {number: f"answer {number}" for number in range(4)}
 
 
+@pytest.mark.behaviour("process:leaving")
 def test_one_client_serves_one_loop_after_another(bench: Any) -> None:
-    """P11."""
     client: Client = bench.client()
     request = bench.request([{"text": "done"}])
 

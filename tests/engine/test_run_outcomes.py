@@ -48,10 +48,11 @@ async def test_a_run_completes_with_its_answer_one_start_first_and_one_finish_la
         ({"subtype": "error_during_execution", "is_error": True, "errors": ["broke"]}, Reason.API),
     ],
 )
+@pytest.mark.behaviour("outcome:is-error", "cancel:interrupt")
 async def test_an_error_result_fails_whatever_its_subtype_and_exit_code_say(
     bench: Any, result: dict[str, Any], reason: Reason
 ) -> None:
-    """O1, O2: `is_error` beats the subtype `success`; C1: an interrupted turn that nobody interrupted has failed."""
+    """`is_error` beats the subtype `success`; an interrupted turn that nobody interrupted has failed."""
     request = bench.request([*NO_END, {"error_result": result}])
     with anyio.fail_after(10):
         outcome = await bench.client().run(request, check=False)
@@ -69,16 +70,16 @@ async def test_a_failed_run_raises_with_its_outcome_unless_told_not_to(bench: An
 
 
 @pytest.mark.parametrize("answer", ["", " \n"])
+@pytest.mark.behaviour("outcome:empty")
 async def test_an_empty_answer_is_no_output(bench: Any, answer: str) -> None:
-    """O6."""
     with anyio.fail_after(10):
         outcome = await bench.client().run(bench.request([{"text": answer}]), check=False)
     assert (outcome.status, outcome.reason, outcome.exit_code) == (Status.FAILED, Reason.NO_OUTPUT, 0)
 
 
 @pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.behaviour("process:silent-failure")
 async def test_an_exit_with_nothing_said_is_never_success(bench: Any, code: int) -> None:
-    """P13."""
     request = bench.request(binary=bench.program(f"exit {code}"))
     with anyio.fail_after(10):
         outcome = await bench.client().run(request, check=False)
@@ -121,10 +122,11 @@ async def test_a_death_during_a_command_cuts_its_call_short_and_leaves_no_comman
     assert [event.status for event in events if event.type == "tool_finished"] == ["error"]
 
 
+@pytest.mark.behaviour("process:lingers")
 async def test_an_agent_that_stays_after_its_result_is_ended_and_the_run_stays_completed(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P2: it ignores signals and never exits."""
+    """It ignores signals and never exits."""
     monkeypatch.setattr(drive, "EXIT_GRACE", 0.2)
     request = bench.request([{"ignore_term": True}, {"text": "done"}, {"end_turn": True}, {"hang": True}])
     began = time.monotonic()
@@ -135,8 +137,8 @@ async def test_an_agent_that_stays_after_its_result_is_ended_and_the_run_stays_c
 
 
 @pytest.mark.parametrize("chatter", ["", "a line that is no message"])
+@pytest.mark.behaviour("process:handshake")
 async def test_an_exit_before_the_handshake_fails_at_once_with_the_text_of_stderr(bench: Any, chatter: str) -> None:
-    """P10."""
     request = bench.request([], binary=bench.program(f"echo '{chatter}'; echo 'bad install' >&2; exit 7"))
     began = time.monotonic()
     with anyio.fail_after(10):

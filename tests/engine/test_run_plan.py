@@ -63,8 +63,9 @@ def test_planning_starts_no_process_and_makes_no_folder(bench: Any) -> None:
     assert json.loads(done.stdout)["agent"] == "claude"
 
 
+@pytest.mark.behaviour("start:not-found")
 async def test_a_missing_program_is_not_installed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L2: and not confused with what cannot be started."""
+    """And not confused with what cannot be started."""
     monkeypatch.setenv("PATH", str(bench.folder))
     request = bench.request(binary="/nowhere/claude")
     with pytest.raises(NotInstalled) as raised:
@@ -94,8 +95,8 @@ async def test_a_working_directory_that_is_none_is_unsupported(bench: Any, kind:
 
 
 @pytest.mark.parametrize("field", ["cwd", "add_dirs"])
+@pytest.mark.behaviour("tampering:next-run")
 async def test_a_state_folder_inside_what_the_agent_may_write_is_unsupported(bench: Any, field: str) -> None:
-    """T3."""
     client = bench.client(state=bench.workspace / "deep" / "state")
     elsewhere = bench.folder / "elsewhere"
     elsewhere.mkdir()
@@ -135,8 +136,8 @@ def test_a_printed_plan_shows_neither_secrets_nor_the_prompt(bench: Any, monkeyp
     assert all(SECRET not in argument.text and PROMPT not in argument.text for argument in plan.argv)
 
 
+@pytest.mark.behaviour("start:secrets", "start:long-arguments")
 async def test_neither_argv_nor_events_of_a_run_show_secrets_or_the_prompt(bench: Any) -> None:
-    """X2, L1."""
     request = bench.request(
         [{"tool": "Bash", "input": {"command": "tr '\\0' ' ' < /proc/$PPID/cmdline"}}, {"text": "done"}],
         prompt=PROMPT,
@@ -170,15 +171,15 @@ def test_what_nobody_could_answer_is_fine_where_somebody_will(bench: Any) -> Non
     assert bench.client().plan(request, answered=True).otherwise == "ask"
 
 
+@pytest.mark.behaviour("hooks:missing-program")
 def test_a_hooks_file_that_is_not_there_is_an_error_before_anything_starts(bench: Any) -> None:
-    """H4."""
     with pytest.raises(ConfigurationError) as raised:
         bench.client(hooks=bench.folder / "hooks.json").plan(bench.request())
     assert "hooks.json" in raised.value.source
 
 
+@pytest.mark.behaviour("tampering:options")
 async def test_settings_that_are_not_ours_are_unsupported_each_named_and_nothing_is_prompted(bench: Any) -> None:
-    """T6."""
     foreign = {"sources": [{"source": "policySettings", "settings": {"disableAllHooks": True}}]}
     turn = [{"tool": "Bash", "input": {"command": "touch made"}}]
     script = {"replies": {"get_settings": foreign}, "turns": [turn]}
@@ -188,8 +189,8 @@ async def test_settings_that_are_not_ours_are_unsupported_each_named_and_nothing
     assert list(bench.workspace.iterdir()) == []
 
 
+@pytest.mark.behaviour("start:wrong-binary")
 async def test_a_version_that_is_too_old_is_unsupported_and_no_tool_runs(bench: Any) -> None:
-    """E5."""
     script = {"version": "2.0.1", "turns": [[{"tool": "Bash", "input": {"command": "touch made"}}]]}
     with anyio.fail_after(10), pytest.raises(Unsupported) as raised:
         await bench.client().run(bench.request(script))

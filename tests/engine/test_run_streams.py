@@ -20,8 +20,8 @@ def texts(events: list[BaseEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, Text)]
 
 
+@pytest.mark.behaviour("framing:long-line")
 async def test_a_line_of_twelve_mebibytes_arrives_whole_and_what_follows_it_too(bench: Any) -> None:
-    """F1."""
     request = bench.request([{"line_of": 12 * MIB}, {"text": "small"}])
     with anyio.fail_after(20):
         async with bench.client().stream(request) as run:
@@ -32,8 +32,8 @@ async def test_a_line_of_twelve_mebibytes_arrives_whole_and_what_follows_it_too(
     assert (small, outcome.text) == ("small", "small")
 
 
+@pytest.mark.behaviour("framing:long-line")
 async def test_a_line_over_the_cap_is_dropped_alone_with_its_true_length_and_the_client_works_on(bench: Any) -> None:
-    """F1."""
     size = 64 * MIB + 17
     with anyio.fail_after(40):
         async with bench.client() as client:
@@ -47,8 +47,8 @@ async def test_a_line_over_the_cap_is_dropped_alone_with_its_true_length_and_the
     assert (texts(events), outcome.text, second.text) == (["small"], "small", "again")
 
 
+@pytest.mark.behaviour("framing:noise")
 async def test_text_of_people_on_the_protocol_stream_is_noise_and_never_glued_to_the_next_line(bench: Any) -> None:
-    """F4."""
     line = json.dumps({"type": "assistant", "message": {"role": "assistant", "content": "glued"}})
     junk = ["\U0001f680 Update ready!\n", "[x] sending {\n", "\x1b[31mdebug\x1b[0m\n", "\n", f"garbage{line}\n"]
     request = bench.request(
@@ -72,8 +72,8 @@ async def test_text_of_people_on_the_protocol_stream_is_noise_and_never_glued_to
     assert outcome.text == "two"
 
 
+@pytest.mark.behaviour("framing:utf-8")
 async def test_bytes_that_are_no_text_are_noise(bench: Any) -> None:
-    """F7."""
     request = bench.request([{"print_bytes_base64": "u/+7Cg=="}, {"text": "done"}])
     with anyio.fail_after(10):
         outcome = await bench.client().run(request)
@@ -81,8 +81,8 @@ async def test_bytes_that_are_no_text_are_noise(bench: Any) -> None:
     assert outcome.stdout_noise
 
 
+@pytest.mark.behaviour("framing:noise")
 async def test_nothing_but_junk_is_a_failed_protocol_and_no_hang(bench: Any) -> None:
-    """F4."""
     request = bench.request(binary=bench.program("echo 'Welcome! Please log in first.'; cat >/dev/null & exit 0"))
     with anyio.fail_after(10):
         outcome = await bench.client().run(request, check=False)
@@ -90,8 +90,8 @@ async def test_nothing_but_junk_is_a_failed_protocol_and_no_hang(bench: Any) -> 
     assert "Please log in first." in outcome.describe()
 
 
+@pytest.mark.behaviour("framing:unknown-message")
 async def test_unknown_messages_are_kept_raw_and_end_nothing(bench: Any) -> None:
-    """F3."""
     unknown = [
         {"type": "brand_new", "n": 1},
         {"type": "system", "subtype": "brand_new"},
@@ -114,8 +114,8 @@ async def test_unknown_messages_are_kept_raw_and_end_nothing(bench: Any) -> None
     assert not outcome.rate_limit.blocking
 
 
+@pytest.mark.behaviour("process:stderr")
 async def test_a_mebibyte_on_stderr_first_blocks_nothing_and_its_tail_is_kept(bench: Any) -> None:
-    """P8."""
     request = bench.request([{"stderr": {"bytes": MIB}}, {"stderr": "the last line\n"}, {"text": "done"}])
     with anyio.fail_after(10):
         outcome = await bench.client().run(request)
@@ -133,8 +133,9 @@ async def test_a_stderr_of_megabytes_before_a_crash_still_shows_its_last_line(be
     assert outcome.stderr_tail.endswith("the reason\n")
 
 
+@pytest.mark.behaviour("process:grandchild")
 async def test_an_orphan_that_holds_stdout_neither_delays_the_end_nor_costs_the_last_line(bench: Any) -> None:
-    """P5: the result comes from the orphan, after the agent has exited."""
+    """The result comes from the orphan, after the agent has exited."""
     result = {"type": "result", "subtype": "success", "is_error": False, "result": "late", "session_id": "s"}
     late = f"sleep 0.1; printf '%s\\n' '{json.dumps(result)}'; exec sleep 600"
     request = bench.request([{"text": "on"}, {"spawn_orphan": ["sh", "-c", late]}, {"exit": 0}])
@@ -166,8 +167,9 @@ async def test_an_agent_that_closes_its_stdout_and_stays_is_ended_as_crashed(
     assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.CRASHED)
 
 
+@pytest.mark.behaviour("process:stdin")
 async def test_an_agent_that_no_longer_hears_us_fails_by_protocol(bench: Any) -> None:
-    """P9: its stdin is closed, so an answer of ours would never come."""
+    """Its stdin is closed, so an answer of ours would never come."""
     request = bench.request(binary=bench.program("exec 0<&-; sleep 600"))
     with anyio.fail_after(10):
         outcome = await bench.client().run(request, check=False)

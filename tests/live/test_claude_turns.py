@@ -181,8 +181,9 @@ async def test_a_message_that_the_agent_never_reads_is_said_to_be_lost(live):
     assert [event.code for event in talk.of(Notice)] == ["message_lost"]
 
 
+@pytest.mark.behaviour("cancel:interrupt", "cancel:next-turn", "cancel:shell-command")
 async def test_an_interrupted_turn_leaves_nothing_to_the_next_and_the_process_goes_on(live):
-    """C1, C3, C8: the shell command is gone, and what is sent meanwhile waits for the end of the old turn."""
+    """The shell command is gone, and what is sent meanwhile waits for the end of the old turn."""
     mark = live.folder / "late"
 
     async def read(run: Run, event: Any, model: ScriptedModel) -> None:
