@@ -1,13 +1,13 @@
 """Rules over the tool vocabulary: `*`, `kind` or `kind(pattern)`.
 
 An allow rule matches only what is certain; a deny rule matches whatever could be meant. A call that cannot be read (no
-subject, a command that is not plain words, a path that is a URL) matches no allow rule with a pattern and every deny
+subject, a command line that does not parse, a path that is a URL) matches no allow rule with a pattern and every deny
 rule with one. So the two sides read the same pattern differently, always towards no.
 
     *                      every call
     mcp                    every call of that kind
     shell(git status)      exactly these words, however they are spaced or quoted
-    shell(git push:*)      these words first; `shell(git push *)` is the same; `shell(*)` is `shell`
+    shell(git push:*)      these words first, anything behind; `shell(git push *)` is the same; `shell(*)` is `shell`
     read(docs/**)          paths: globs relative to the workspace, absolute, or from `~/`; also searches
     write(src/*.py)        changes: edit, write and patch mean the same three kinds
     mcp(github/*)          server and tool, `*` and `?` as wildcards; `mcp(github)` is the whole server
@@ -15,10 +15,18 @@ rule with one. So the two sides read the same pattern differently, always toward
     fetch(*.example.com)   the hosts below it
     agent(Explore*)        any other kind: a glob over the tool's native name
 
+A command line is split into all the simple commands that it would run: in lists, pipes, groups, loops and
+substitutions, behind wrappers (timeout, xargs, `sh -c`, `find -exec`). Allow rules match a line if every part is
+matched by one of them and the files that the shell opens are `/dev/null`, or covered by a path rule or the posture. `[`
+and `[[` are `test`. A line that was not understood to its last character, in a way that bash, dash and zsh share,
+matches none.
+
 Near misses, for an allow rule:
 
-    shell(git push:*)      not `git pushx`, `git -C . push`, `git push; ls`, `git push > f`, `sudo git push`,
-                           `./git push`, `GIT_DIR=x git push`; no allow rule names what runs others (env, sh, xargs)
+    shell(git push:*)      not `git pushx`, `git -C . push`, `./git push`, `git push; ls` without a rule for ls,
+                           `git push > f` where f may not be written, `git push &`; not `GIT_DIR=x git push`, `sudo git
+                           push`, `$GIT push`, functions, arithmetic on variables, backquotes; no allow rule names what
+                           runs others (env, sh, xargs)
     read(docs/**)          not `docs/../.env`, nor a link in docs that leads elsewhere
     write(src/*.py)        not `src/a/b.py`; not a patch that touches `src/a.py` and `setup.py`
     mcp(github/*)          not the server `github2`
@@ -26,10 +34,13 @@ Near misses, for an allow rule:
 
 What a deny rule matches beyond its words:
 
-    shell(git push:*)      `git -C . push`, `/usr/bin/git push`; whatever is not one plain command, `cd x && ls` too;
-                           anything typed into a command that already runs
+    shell(git push:*)      any part of a line, behind wrappers and remote shells: `cd x && git -C . push`, `sudo
+                           /usr/bin/git push`; whatever could be it: `g*t push`, `$X push`, `eval $X`, `... | sh`; what
+                           cannot be read; anything typed into a command that already runs. Not other programs' code:
+                           `python -c`, `make`, a script
     read(**/.env)          `.env` in any folder, outside the workspace too, in any case; what lies below a folder of
-                           that name; what a link leads to; but not a search that starts in a folder above
+                           that name; what a link leads to; what `cat .env` or `< .env` plainly opens; but not a search
+                           that starts in a folder above
     fetch(example.com)     hosts below it, any port, any spelling of an address
 """
 
