@@ -161,8 +161,10 @@ async def test_cancelling_while_the_model_is_silent_is_quick(live):
 
 
 HOST = """
-import asyncio, json, sys
+import asyncio, json, signal, sys
 from interlock import Client, Request
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 
 async def main():
     async with Client(state=sys.argv[2]).stream(Request.model_validate(json.loads(sys.argv[1]))) as run:
