@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from interlock.adapter import Launch, LaunchFile, Place
+from interlock.engine.leftovers import claim, sweep
 from interlock.errors import ConfigurationError
 
 __all__ = ["Home", "default_state", "fill"]
@@ -44,7 +45,9 @@ class Home:
         home = cls(state / "runs" / run_id, state, places)
         try:
             home.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sweep(home.folder.parent)
             home.folder.mkdir(mode=0o700)
+            claim(home.folder)
             for file in launch.files:
                 home._write(file.path, home._content(file), 0o700 if file.executable else 0o600)
             for link in launch.links:

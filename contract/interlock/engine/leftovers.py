@@ -1,0 +1,39 @@
+"""Private folders whose host was killed: each names its host, and the next host of the same state takes them away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from interlock.engine.descent import look
+
+__all__ = ["claim", "sweep"]
+
+OWNER = "owner"
+
+
+def claim(folder: Path) -> None:
+    """Write into a private folder whose it is: this process, told apart from a later holder of its pid."""
+    me = look(os.getpid())
+    (folder / OWNER).write_text(f"{os.getpid()} {me.start if me else 0}", encoding="utf-8")
+
+
+@cache
+def sweep(runs: Path) -> None:
+    """Once in the life of this process, remove the private folders in `runs` whose host is gone."""
+    with suppress(OSError):
+        for folder in list(runs.iterdir()):
+            if _is_orphaned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_orphaned(folder: Path) -> bool:
+    try:
+        pid, start = (folder / OWNER).read_text(encoding="utf-8").split()
+        host = look(int(pid))
+    except (OSError, ValueError):  # just being made, or none of ours
+        return False
+    return host is None or host.dead or (start != "0" and str(host.start) != start)
