@@ -35,6 +35,7 @@ ASK = {"posture": "none", "otherwise": "ask"}
 SESSION, BRANCH = (f"00000000-0000-4000-8000-0000000000{number}" for number in ("a1", "a2"))
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
 ODD = "line\u2028paragraph\u2029next\u0085vt\u000bff\u000c bird \U0001f426 e\u0301 \u202e"
+SHOWN = "line\u2028paragraph\u2029next bird \U0001f426 e\u0301"
 QUESTION = {
     "questions": [
         {
@@ -135,7 +136,7 @@ def error(status: int, kind: str, times: int = 1, **headers: str) -> list[Turn]:
 AGENT = call("Agent", {"description": "d", "prompt": "p", "subagent_type": "general-purpose"})
 CASES: Mapping[str, Case] = {
     "text": Case([Turn(Thinking("hm well", chunk=3), Text("an answer in pieces", chunk=6))]),
-    "unicode": Case([Turn(Text(ODD, chunk=9), bash(f"printf '%s' '{ODD}'")), Turn(Text(ODD))]),
+    "unicode": Case([Turn(Text(ODD, chunk=9), bash(f"printf '%s' '{SHOWN}'")), Turn(Text(ODD))]),
     "bash": Case([Turn(Text("I look."), bash("touch made; echo hi")), DONE]),
     "bash-fail": Case([Turn(bash("echo oops >&2; exit 3")), DONE]),
     "bash-deny": Case([Turn(bash("touch made")), DONE], before=refuse("t1")),
@@ -163,11 +164,8 @@ CASES: Mapping[str, Case] = {
         Turn(call("Edit", {"file_path": "a.txt", "old_string": "heron", "new_string": "egret"}, "t2")),
         DONE,
     ]),
-    "search": Case([
-        Turn(call("Grep", {"pattern": "heron"})),
-        Turn(call("Glob", {"pattern": "*.txt"}, "t2")),
-        DONE,
-    ]),
+    "search": Case([Turn(bash("grep -rn heron ."), bash("find . -name '*.txt'", "t2")), DONE]),
+    "plan": Case([Turn(call("EnterPlanMode", {})), Turn(call("ExitPlanMode", {"plan": "one, two"}, "t2")), DONE]),
     "sub-agent": Case([Turn(AGENT), Turn(bash("touch made", "t2")), Turn(Text("inner")), DONE]),
     "question": Case([Turn(call("AskUserQuestion", QUESTION)), DONE]),
     "question-declined": Case([Turn(call("AskUserQuestion", QUESTION)), DONE], answer=Answer(declined=True)),
@@ -189,7 +187,8 @@ CASES: Mapping[str, Case] = {
     "unknown-tool": Case([Turn(call("Teleport", {"to": "moon"})), DONE]),
     "bad-arguments": Case([Turn(call("Bash", {"cmd": "touch made"})), DONE]),
     "todo": Case([
-        Turn(call("TodoWrite", {"todos": [{"content": "one", "status": "pending", "activeForm": "doing one"}]})),
+        Turn(call("TaskCreate", {"subject": "one", "description": "do one", "activeForm": "doing one"})),
+        Turn(call("TaskUpdate", {"taskId": "1", "status": "completed"}, "t2")),
         DONE,
     ]),
     "structured": Case(
@@ -220,9 +219,11 @@ NUMBERS = re.compile(r'"(\w+_ms|\w*end_time|pid|resetsAt)":-?[0-9.e-]+')
 REDACTIONS = (
     "the reply to `initialize` and the `init` line are without lists of commands, models, agents and plugins",
     "the reply to `get_settings` is `sources` alone",
-    "the CLI's own prose about declined calls, sub-agents and faults is left out",
+    "what the CLI says in prose of its own stands as (words of the CLI)",
     "times and durations are 1, message ids lose their number",
 )
+PROSE = "(words of the CLI)"
+OURS = ("go", "p", "and an egret", "go on")
 KEPT_INIT = {
     "type", "subtype", "cwd", "session_id", "tools", "mcp_servers", "model", "permissionMode", "claude_code_version",
     "uuid",
@@ -246,14 +247,22 @@ def trim(line: dict[str, Any]) -> dict[str, Any]:
         case {"type": "system", "subtype": "init"}:
             return {key: value for key, value in line.items() if key in KEPT_INIT}
         case {"type": "user", "message": {"content": [{"type": "tool_result", "content": str(said)} as block]}} if (
-            "want to proceed" in said
+            "want to proceed" in said or "<tool_use_error>" in said
         ):
-            block["content"] = line["tool_use_result"] = "(rejected)"
+            block["content"] = line["tool_use_result"] = PROSE
         case {"type": "user", "message": {"content": [{"type": "tool_result", "content": [*blocks]}]}}:
             framed = any("agentId:" in block.get("text", "") for block in blocks)
             line["message"]["content"][0]["content"] = [{"type": "text", "text": "(frame) inner"}] if framed else blocks
-        case {"type": "result", "errors": [*_]} if line.get("subtype") == "error_during_execution":
-            line["errors"] = ["(diagnostic)"]
+        case {"type": "user", "message": {"content": [{"type": "text"} as block]}} if block["text"] not in OURS:
+            block["text"] = PROSE
+        case {"type": "assistant", "message": {"model": "<synthetic>", "content": [*blocks]}}:
+            for block in blocks:
+                block["text"] = PROSE
+        case {"type": "result"}:
+            line |= {"result": PROSE} if line.get("is_error") and "result" in line else {}
+            line |= {"errors": [PROSE]} if line.get("errors") else {}
+        case {"type": "system", "subtype": "informational" | "model_refusal_no_fallback"}:
+            line |= {name: PROSE for name in ("content", "api_refusal_explanation") if line.get(name)}
         case _:
             pass
     return line

@@ -1,0 +1,98 @@
+"""The program that stands between engine and agent changes nothing, and what it notes becomes a recording."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from interlock import Client, Request
+from interlock_adapters.claude import adapter
+from interlock_fixtures.conformance import run_checks, subject_of
+from interlock_fixtures.conformance.registry import checks
+from interlock_fixtures.record import Recorder, recorded
+from interlock_fixtures.recording import Wire, whole_messages
+from interlock_fixtures.scripted_agent.launcher import install
+
+pytestmark = pytest.mark.behaviour("kit:record")
+
+CAT = "cat; echo gone >&2; exit 7"
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(code: str):
+        path = tmp_path / "agent"
+        path.write_text(f"#!/bin/sh\n{code}\n", "utf-8")
+        path.chmod(0o755)
+        (tmp_path / "notes").mkdir()
+        return recorded(path, tmp_path / "notes")
+
+    return write
+
+
+def test_bytes_and_exit_code_pass_unaltered(program) -> None:
+    data = bytes(range(256)) * 4000
+    done = subprocess.run([program(CAT)], input=data, capture_output=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (data, b"gone\n", 7)
+
+
+def test_arguments_and_environment_pass_too(program) -> None:
+    wrapped = program('printf "%s|" "$@" "$COLOUR"')
+    env = {**os.environ, "COLOUR": "grey"}
+    done = subprocess.run([wrapped, "a b", "", "-x"], capture_output=True, timeout=30, check=False, env=env)
+    assert done.stdout == b"a b||-x|grey|"
+
+
+def test_a_signal_reaches_the_agent_and_its_death_is_ours(program) -> None:
+    wrapped = program("echo ready; exec sleep 600")
+    with subprocess.Popen([wrapped], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
+
+
+def test_pieces_become_messages_in_the_order_in_which_they_were_complete() -> None:
+    pieces = [Wire("stdout", b"a", 1), Wire("stdin", b"x\ny", 2), Wire("stdout", b"b\nc\n", 3), Wire("stdin", eof=True)]
+    told = [(wire.channel, wire.data, wire.eof) for wire in whole_messages(pieces)]
+    assert told == [
+        ("stdin", b"x\n", False),
+        ("stdout", b"ab\n", False),
+        ("stdout", b"c\n", False),
+        ("stdin", b"y", False),
+        ("stdin", b"", True),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_recorded_run_tells_its_codec_the_same_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    workspace = tmp_path / "repo"
+    workspace.mkdir()
+    agent = install(tmp_path, [[{"tool": "Bash", "input": {"command": "echo $PWD"}, "id": "t1"}, {"text": "done"}]])
+    with Recorder(adapter, agent, version="2.1.332") as recorder:
+        fields = {"cwd": str(workspace), "binary": str(recorder.program), "permission": {"posture": "full"}}
+        request = Request(agent="claude", prompt="go", env={"ANTHROPIC_API_KEY": "hunter2"}, **fields)
+        async with Client(state=tmp_path / "state") as client:
+            assert (await client.run(request)).ok
+        recording = recorder.recording("bash", recorded_by="a test")
+    assert b"/repo" in recording.on("stdout")
+    assert str(tmp_path) not in recording.on("stdout").decode() + recording.meta.to_json()
+    assert "hunter2" not in recording.meta.to_json()
+    assert recording.meta.code == 0
+    chosen = [check for check in checks() if check.number in {10, 11, 14, 30}]
+    report = run_checks(subject_of(adapter, [recording]), chosen)
+    assert report.ok, report.describe()
+
+
+def test_a_recorder_that_saw_no_run_says_so(tmp_path) -> None:
+    with Recorder(adapter, tmp_path / "claude", version="1") as recorder, pytest.raises(RuntimeError, match="0 runs"):
+        recorder.recording("nothing", recorded_by="a test")
+
+
+def test_the_program_is_run_by_this_interpreter_alone(tmp_path) -> None:
+    words = shlex.split(recorded(tmp_path / "claude", tmp_path).read_text("utf-8").split("exec ")[1])
+    assert words[:3] == [sys.executable, "-I", "-S"]

@@ -1,0 +1,106 @@
+"""Replays: a recording played to whatever reads it, whole and with each fault."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from interlock_fixtures.recording import Meta, Recording, Wire, load_recording
+from interlock_fixtures.replay import Faults, install_replay
+
+pytestmark = pytest.mark.behaviour("kit:replay")
+
+ASK = b'{"type":"control_request","request_id":"q1","request":{"subtype":"x"}}\n'
+ANSWER = b'{"type":"control_response","response":{"subtype":"success","request_id":"q1"}}\n'
+WIRE = (
+    Wire("stdin", b'{"method":"start","id":"ours-1"}\n'),
+    Wire("stdout", b'{"id":"ours-1","result":1}\n'),
+    Wire("stdin", b'{"say":"hello"}\n'),
+    Wire("stdout", ASK),
+    Wire("stdin", ANSWER),
+    Wire("stdout", b'{"type":"done"}\n'),
+    Wire("stdin", eof=True),
+    Wire("stdout", eof=True),
+)
+STDOUT = b"".join(wire.data for wire in WIRE if wire.channel == "stdout")
+INPUT = WIRE[0].data + WIRE[2].data + ANSWER
+
+
+def a_recording(wire=WIRE, **more):
+    meta = {"agent": "a", "transport": "t", "version": "1", "case": "x", "request": {"agent": "a", "prompt": "p"}}
+    return Recording(Meta(**{**meta, "code": 0, **more}), wire)
+
+
+@pytest.fixture
+def play(tmp_path):
+    def run(faults=None, given=INPUT, recording=None):
+        program = install_replay(tmp_path, recording or a_recording(), faults)
+        return subprocess.run([program], input=given, capture_output=True, timeout=30, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("chunks", ["message", "whole", 1, 7])
+def test_what_was_said_is_said_again(play, chunks) -> None:
+    played = play(Faults(chunks=chunks))
+    assert (played.stdout, played.stderr, played.returncode) == (STDOUT, b"", 0)
+
+
+def test_nothing_is_said_before_what_it_followed_on(play) -> None:
+    assert play(given=WIRE[0].data).stdout == WIRE[1].data
+    assert play(given=WIRE[0].data + WIRE[2].data).stdout == WIRE[1].data + ASK
+
+
+def test_an_answer_is_told_by_the_id_of_its_question(play) -> None:
+    other = ANSWER.replace(b"q1", b"q0")
+    assert play(given=INPUT.replace(ANSWER, other)).stdout == WIRE[1].data + ASK
+    assert play(given=ANSWER + INPUT.replace(ANSWER, other)).stdout == STDOUT
+
+
+def test_an_id_of_ours_is_taken_over(play) -> None:
+    assert play(given=INPUT.replace(b"ours-1", b"ours-77")).stdout == STDOUT.replace(b"ours-1", b"ours-77")
+
+
+def test_exit_code_and_signal_are_those_of_the_recording(play) -> None:
+    assert play(recording=a_recording(code=3)).returncode == 3
+    assert play(recording=a_recording(code=None, signal=15)).returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("place", [0, 1, len(STDOUT) // 2, len(STDOUT)])
+def test_a_cut_ends_it_after_so_many_bytes(play, place) -> None:
+    played = play(Faults(cut_at=place))
+    assert (played.stdout, played.returncode) == (STDOUT[:place], 1)
+    assert play(Faults(cut_at=place, code=0)).returncode == 0
+    assert play(Faults(cut_at=place, signal=9)).returncode == -signal.SIGKILL
+
+
+def test_garbage_a_doubled_end_and_noise_on_stderr(play) -> None:
+    assert play(Faults(garbage=b"\xbb{\n")).stdout == b"\xbb{\n" + STDOUT
+    assert play(Faults(garbage=b"?\n", garbage_before=1)).stdout == WIRE[1].data + b"?\n" + STDOUT[len(WIRE[1].data) :]
+    assert play(Faults(duplicate_end=True)).stdout == STDOUT + WIRE[5].data
+    assert len(play(Faults(stderr=300_000)).stderr) == 300_000
+
+
+@pytest.mark.parametrize("faults", [Faults(stall_at=30, ignore_term=True), Faults(ignore_term=True)])
+def test_one_that_is_deaf_to_signals_stays_until_it_is_killed(faults, tmp_path) -> None:
+    program = install_replay(tmp_path, a_recording(), faults)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(INPUT)
+        process.stdin.close()
+        process.stdout.read(30)
+        process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.kill()
+
+
+def test_every_kept_recording_says_again_what_was_recorded(recordings_root, tmp_path) -> None:
+    folder = recordings_root / "claude" / "2.1.332" / "bash"
+    recording = load_recording(folder)
+    program = install_replay(tmp_path, recording, Faults(chunks=1))
+    played = subprocess.run([program], input=recording.on("stdin"), capture_output=True, timeout=30, check=False)
+    assert played.stdout == recording.on("stdout")
+    assert [json.loads(line) for line in played.stdout.split(b"\n") if line]
