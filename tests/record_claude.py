@@ -237,7 +237,7 @@ def trim(line: dict[str, Any]) -> dict[str, Any]:
     text = re.sub(r'"timestamp":"[^"]*"', '"timestamp":"2026-01-01T00:00:00.000Z"', text)
     text = re.sub(r"msg_[0-9a-f]+_", "msg_", text)
     text = re.sub(r"\ba[0-9a-f]{16}\b", "a0000000000000001", text)
-    text = re.sub(r'/tmp/claude-[^"]*', "/tmp/agent", text)
+    text = re.sub(r'/tmp/claude-[^"]*', "/home/user/output", text)
     line = json.loads(text)
     match line:
         case {"type": "control_response", "response": {"response": {"commands": _} as body}}:
@@ -310,7 +310,7 @@ def record(which: Which, name: str) -> str:
             with ScriptedModel(case.first) as model:
                 session = {"kind": "new", "id": SESSION}
                 anyio.run(lambda: play(Case(()), cli, folder, model, **{**case.request, "session": session}))
-        paths = {str(folder / "beside"): "/beside", str(folder): "/home/user/work", sys.executable: "/usr/bin/python3"}
+        paths = {str(folder / "beside"): "/beside", str(folder): "/home/user", sys.executable: "/usr/bin/python3"}
         with Recorder(adapter, cli, version, trim, REDACTIONS, paths) as recorder:
             with ScriptedModel(case.turns) as model:
                 told = anyio.run(lambda: play(case, recorder.program, folder, model))

@@ -1,4 +1,4 @@
-"""A host that dies with a run open leaves nothing of it, however it dies (P6)."""
+"""A host that dies with a run open leaves nothing of it, however it dies."""
 
 import shutil
 import signal
@@ -62,6 +62,7 @@ def request_(bench: Any) -> Any:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV], ids=lambda number: number.name)
+@pytest.mark.behaviour("process:host-death")
 def test_a_host_that_dies_by_a_signal_takes_its_run_along(
     bench: Any, request_: Any, backend: str, number: signal.Signals
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_host_that_dies_by_a_signal_takes_its_run_along(
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("leaves", ["sys.exit(3)", "raise KeyboardInterrupt", "__import__('os')._exit(3)"])
+@pytest.mark.behaviour("process:host-death")
 def test_a_host_that_leaves_takes_its_run_along(bench: Any, request_: Any, backend: str, leaves: str) -> None:
     with bench.listen() as heard, host(bench, request_, backend, leaves) as process:
         heard.pid_within(20)
@@ -94,6 +96,7 @@ def test_a_host_that_leaves_takes_its_run_along(bench: Any, request_: Any, backe
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.behaviour("process:host-death")
 def test_a_person_who_interrupts_the_host_ends_the_run_in_good_order(bench: Any, backend: str) -> None:
     request = bench.request([bench.sleeper()])
     with bench.listen() as heard, host(bench, request, backend) as process:

@@ -5,16 +5,15 @@ It is what an engine does, without deadlines and without a gate: perform the act
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -27,11 +26,9 @@ from interlock.actions import (
     Ending,
     Keep,
     Proceed,
-    Refuse,
     RunDone,
     Send,
     Stop,
-    Substitute,
     Suspicion,
     Verdict,
 )
@@ -39,7 +36,6 @@ from interlock.adapter import Codec, Host, Launch, Order
 from interlock.approval import Answer
 from interlock.capabilities import Needs
 from interlock.events import BaseEvent
-from interlock.model import FrozenMap
 from interlock.permission import Backstop
 from interlock.request import Request
 from interlock_adapters.claude import adapter
@@ -240,95 +236,6 @@ def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
         assert not clis_required(), "the pinned CLIs are not installed: run `npm ci` in fixtures/clis"
         pytest.skip("the pinned CLIs are not installed")
     return Driver(tmp_path, str(found), request.param)
-
-
-def as_scripted(verdicts: Sequence[Mapping[str, Any]]) -> Decide:
-    """Verdicts from data: `{"call": "t1", "stage": "before", "refuse": "reason"}` and the like; else no objection."""
-
-    def decide(asked: Consult | Ask) -> Verdict | Answer | None:
-        stage = asked.stage if isinstance(asked, Consult) else "ask"
-        for verdict in verdicts:
-            if verdict["stage"] == stage and verdict.get("call", asked.key.call) == asked.key.call:
-                return _verdict(verdict)
-        return None
-
-    return decide
-
-
-def _verdict(verdict: Mapping[str, Any]) -> Verdict | Answer:
-    match verdict:
-        case {"refuse": reason}:
-            return Refuse(reason, interrupt=verdict.get("interrupt", False))
-        case {"modify": native}:
-            return Proceed(native, changed=True)
-        case {"replace": output}:
-            return Substitute(output)
-        case {"answers": answers}:
-            return Answer(answers=FrozenMap({key: tuple(values) for key, values in answers.items()}))
-        case _:
-            raise AssertionError(verdict)
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A real conversation, as it is stored."""
-
-    folder: Path
-
-    @property
-    def name(self) -> str:
-        """Version and case."""
-        return f"{self.folder.parent.name}/{self.folder.name}"
-
-    @property
-    def stdout(self) -> bytes:
-        """What the CLI wrote."""
-        return (self.folder / "stdout.jsonl").read_bytes()
-
-    @property
-    def stdin(self) -> list[Any]:
-        """What we wrote."""
-        return [json.loads(line) for line in (self.folder / "stdin.jsonl").read_text("utf-8").split("\n") if line]
-
-    @property
-    def case(self) -> dict[str, Any]:
-        """The request, the verdicts and the exit."""
-        return json.loads((self.folder / "exit.json").read_text("utf-8"))
-
-    @property
-    def stretches(self) -> list[bytes]:
-        """The stdout cut behind each request of the CLI: what follows one may depend on our answer."""
-        stretches = [b""]
-        for line in [text + b"\n" for text in self.stdout.split(b"\n") if text]:
-            stretches[-1] += line
-            if b'"type":"control_request"' in line:
-                stretches.append(b"")
-        return stretches
-
-    def replay(self, pieces: Iterable[bytes] | None = None) -> Conversation:
-        """Give a fresh codec the recorded bytes in these pieces."""
-        request = Request.model_validate({"agent": "claude", "prompt": "go", "cwd": "/repo", **self.case["request"]})
-        codec, talk = TRANSPORT.codec(an_order(request)), Conversation()
-        decide = as_scripted(self.case["verdicts"])
-        perform(codec, [*codec.start(), *codec.prompt(request.prompt)], None, talk, decide)
-        for piece in self.stretches if pieces is None else pieces:
-            perform(codec, codec.received("stdout", piece), None, talk, decide)
-        perform(codec, [*codec.eof("stdout"), *codec.exited(self.case["code"], None, {})], None, talk, decide)
-        return talk
-
-
-RECORDINGS = Path(__file__).parents[3] / "fixtures" / "recordings" / "claude"
-
-
-def recordings() -> list[Recording]:
-    """Every recording of this agent."""
-    return [Recording(path.parent) for path in sorted(RECORDINGS.glob("*/*/exit.json"))]
-
-
-@pytest.fixture(params=recordings(), ids=lambda recording: recording.name)
-def recording(request: pytest.FixtureRequest) -> Recording:
-    """One of the recordings."""
-    return request.param
 
 
 @pytest.fixture
