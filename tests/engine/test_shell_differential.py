@@ -173,8 +173,11 @@ def foretold(argv: list[str], parts: tuple[Part, ...]) -> bool:
 
 
 def is_comparable(found: Split) -> bool:
-    """A script that is sourced runs in the same shell; its name may be found on PATH here."""
-    return not found.hidden and not any(part.words[0].literal in {".", "source"} for part in found.parts)
+    """A script is looked for on PATH, where it would be one of our stubs."""
+    return not found.hidden and not any(
+        len(part.words) > 1 and part.role == "wrapper" and part.words[0].literal in {".", "source", "sh", "bash"}
+        for part in found.parts
+    )
 
 
 @pytest.mark.parametrize("kind", ["lines", "mutated", "soup"])
@@ -216,7 +219,7 @@ def outside_line(source: random.Random) -> str:
     text = source.choice(OUTSIDE)
     for _ in range(source.randint(0, 3)):
         form = source.choice(PLACES)
-        if ("'" in form and "'" in text) or ("\n" in text and "{}\nx" in form):
+        if ("'" in form and "'" in text) or ("\n" in text and "{}\nx" in form) or ("`" in form and "`" in text):
             form = "a; {}"
         text = form.format(text)
     return text

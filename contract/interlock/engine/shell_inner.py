@@ -135,6 +135,8 @@ def _wrapper(name: str, words: tuple[Word, ...], inner: Inner) -> None:
     elif wrapped.words is None:
         inner.role, inner.complete = "wrapper", False
         _loose(words, [], inner)
+        if name == "xargs":
+            inner.hide()
         if name == "env" and any((word.pieces[:1] or [""])[0] in {None, "-S"} for word in words[1:]):
             inner.hide()
     elif wrapped.words:

@@ -141,12 +141,13 @@ class Walk(Leaves):
             self._doubt()
 
     def _grouped(self, node: Node, feed: Feed | None) -> None:
-        """`{ }` and `( )`; what begins with two parentheses could be arithmetic."""
+        """`{ }` and `( )`; what begins with two parentheses is arithmetic for some shells and commands for others."""
         if not self._said(node).startswith("(("):
             self._sequence(node, feed)
             return
-        if node.type == "subshell":
+        if node.type == "subshell" or not self._said(node).endswith("))"):
             self._hide()
+        self.scripts.append(self._said(node)[2:-2])
         self._other(node, feed)
 
     def _negated(self, node: Node, feed: Feed | None) -> None:
@@ -304,6 +305,8 @@ class Walk(Leaves):
 
     def _opened(self, kind: str, target: Word | None) -> Feed | None:
         if kind in {">&-", "<&-"}:
+            if target is not None:
+                self._hide()
             return None
         if kind == "<<<" and target is not None:
             return Feed(target)
