@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NotOpen,
         RunEnded,
         RunFailed,
+        SessionBusy,
         StartFailed,
         UnknownAgent,
         Unsupported,
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
         Session,
         StdioServer,
     )
+    from interlock.servers import InProcessServer, ServedTool, ServerResult
     from interlock.tools import MAIN_AGENT, Subject, ToolCall, ToolKind
 
 __all__ = [
@@ -145,6 +147,7 @@ __all__ = [
     "HooksFile",
     "HttpServer",
     "Image",
+    "InProcessServer",
     "Interceptor",
     "InterlockError",
     "JsonValue",
@@ -184,7 +187,10 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunStarted",
+    "ServedTool",
+    "ServerResult",
     "Session",
+    "SessionBusy",
     "StartFailed",
     "Status",
     "StdioServer",
@@ -229,7 +235,7 @@ _NAMES = {
     "interlock.engine.shortcuts": "plan run run_sync stream",
     "interlock.errors": (
         "AgentError ConfigurationError ContractError InterlockError NotInstalled NotOpen "
-        "RunEnded RunFailed StartFailed UnknownAgent Unsupported"
+        "RunEnded RunFailed SessionBusy StartFailed UnknownAgent Unsupported"
     ),
     "interlock.events": (
         "ApprovalRequested ApprovalResolved BaseEvent Compacted Event FileChange FilesChanged "
@@ -247,6 +253,7 @@ _NAMES = {
     "interlock.permission": "Backstop Otherwise Permission Posture Rule",
     "interlock.policy": "Bounds Policy PolicyLimits PolicyPart PolicyPermission",
     "interlock.request": "Fork HttpServer Image Limits McpServer NewSession Request Resume Session StdioServer",
+    "interlock.servers": "InProcessServer ServedTool ServerResult",
     "interlock.tools": "MAIN_AGENT Subject ToolCall ToolKind",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

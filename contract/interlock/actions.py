@@ -33,6 +33,7 @@ __all__ = [
     "Reply",
     "RunDone",
     "Send",
+    "Serve",
     "Stage",
     "Stop",
     "Substitute",
@@ -75,6 +76,15 @@ class Send:
 
     data: bytes
     channel: str = "stdin"
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """The agent's MCP client speaks to a server of the application; the answer comes back by `Serving.served`."""
+
+    server: str
+    key: str
+    message: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +204,7 @@ class Suspicion:
     tool_name: str | None = None
 
 
-Action = Emit | Send | Reply | Consult | Ask | Withdraw | Wake | Ready | CloseInput | RunDone | Stop | Suspicion
+Action = Emit | Send | Serve | Reply | Consult | Ask | Withdraw | Wake | Ready | CloseInput | RunDone | Stop | Suspicion
 """The closed union of what a codec may ask for."""
 
 

@@ -18,6 +18,7 @@ from typing import Literal, Protocol, runtime_checkable
 from interlock.actions import Action, Key, Stage, Verdict
 from interlock.approval import Answer
 from interlock.capabilities import Capabilities, Needs, Unmet
+from interlock.model import JsonValue
 from interlock.permission import Backstop
 from interlock.request import Request
 from interlock.tools import ToolCall
@@ -36,6 +37,7 @@ __all__ = [
     "Order",
     "Place",
     "Sensitivity",
+    "Serving",
     "Transport",
     "VersionRange",
 ]
@@ -165,6 +167,9 @@ class Launch:
     """Names that never reach the child, whoever sets them: nesting markers, switches that turn guards off."""
     files: tuple[LaunchFile, ...] = ()
     links: tuple[LaunchLink, ...] = ()
+    session_file: str | None = None
+    """Where the session that the run goes on with must lie, `{state}` as in links; None: none, or only the agent knows.
+    A run whose session is not there is `Unsupported`, and never quietly a new session."""
     endpoints: tuple[Endpoint, ...] = ()
     refusals: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """By the name of each endpoint: the denial, in the agent's dialect, for a call that our side cannot decide."""
@@ -255,6 +260,15 @@ class Transport(Protocol):
 
     def codec(self, order: Order) -> Codec:
         """A fresh translator for one process."""
+        ...
+
+
+@runtime_checkable
+class Serving(Protocol):
+    """What a codec has besides, if its transport takes MCP servers of the application."""
+
+    def served(self, key: str, reply: JsonValue) -> Sequence[Action]:
+        """A server's answer to a `Serve`: a message of JSON-RPC."""
         ...
 
 

@@ -86,6 +86,8 @@ class Capabilities(Model):
     images: bool = False
     mcp_servers: frozenset[str] = frozenset()
     """Types of MCP servers that can be given: stdio, http, sse."""
+    in_process_servers: bool = False
+    """MCP servers that are objects of the application."""
     output_schema: bool = False
     plan_mode: bool = False
     efforts: tuple[str, ...] = ()
@@ -115,6 +117,8 @@ class Needs:
     """Somebody answers approvals: a stream, or an approver."""
     conversation: bool = False
     """The run goes on with further turns in the same process."""
+    servers: tuple[str, ...] = ()
+    """The names of MCP servers that are objects of the application."""
 
 
 def check(request: Request, needs: Needs, can: Capabilities) -> tuple[Unmet, ...]:
@@ -196,6 +200,13 @@ def _features(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unm
         ("session", "resume", isinstance(session, Resume), can.resume, "cannot resume a session"),
         ("session", "fork", isinstance(session, Fork), can.fork, "cannot fork a session"),
         ("conversation", True, needs.conversation, can.several_turns, "takes no second turn in one process"),
+        (
+            "mcp",
+            ", ".join(needs.servers),
+            bool(needs.servers),
+            can.in_process_servers,
+            "takes no MCP servers in process",
+        ),
         ("images", len(request.images), bool(request.images), can.images, "takes no images"),
         (
             "output_schema",

@@ -7,6 +7,7 @@
     |   +-- ConfigurationError  .source, .problem: a hooks file or another configuration cannot be used
     |   +-- NotOpen             .id, .why: an answer to an approval or question that is not (or no longer) open
     |   +-- RunEnded            .run_id: the run is over, so it takes no more input
+    |   +-- SessionBusy         .agent, .session_id: another run goes on with this session
     +-- AgentError              the agent, or the machine under it, failed
         +-- NotInstalled        .agent, .looked_for, .hint
         +-- StartFailed         .argv0, .problem: the operating system refused to start it
@@ -34,6 +35,7 @@ __all__ = [
     "NotOpen",
     "RunEnded",
     "RunFailed",
+    "SessionBusy",
     "StartFailed",
     "UnknownAgent",
     "Unsupported",
@@ -99,6 +101,15 @@ class RunEnded(ContractError):
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"run {run_id} is over")
+
+
+class SessionBusy(ContractError):
+    """Another run of this library, in any process, goes on with this session; try again once it is over, or fork it."""
+
+    def __init__(self, agent: str, session_id: str) -> None:
+        self.agent = agent
+        self.session_id = session_id
+        super().__init__(f"another run goes on with the session {session_id} of {agent}; wait for its end, or fork it")
 
 
 class AgentError(InterlockError):

@@ -112,6 +112,7 @@ class Outcome(Model):
     text: str | None = None
     """The final answer; None where there is none."""
     structured: JsonValue = None
+    """The answer that `Request.output_schema` asked for; it fits the schema, which is checked here."""
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = None
     """As the agent reports it; never computed here."""

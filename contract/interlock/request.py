@@ -159,7 +159,8 @@ class Request(Model):
     path of a folder that holds the login."""
     mcp_servers: Map[McpServer] = Field(default_factory=FrozenMap[McpServer])
     output_schema: Schema | None = None
-    """A JSON Schema, or a pydantic model, for the final answer; validated here."""
+    """A JSON Schema, or a pydantic model, for the final answer: `Outcome.structured` fits it, or the run failed as
+    `invalid_output`. A model is kept as its schema alone; `Model.model_validate(outcome.structured)` makes one."""
     limits: Limits = Field(default_factory=Limits)
     hooks: tuple[HookSpec, ...] = ()
     """Participants for this run, after those of the client."""

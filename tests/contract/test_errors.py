@@ -17,6 +17,7 @@ from interlock.errors import (
     NotOpen,
     RunEnded,
     RunFailed,
+    SessionBusy,
     StartFailed,
     UnknownAgent,
     Unsupported,
@@ -42,6 +43,10 @@ claude cannot do what this request asks for:
     (ConfigurationError("hooks.json", "is no JSON"), "hooks.json: is no JSON"),
     (NotOpen("a1", "it was answered before"), "'a1' cannot be answered: it was answered before"),
     (RunEnded("r1"), "run r1 is over"),
+    (
+        SessionBusy("claude", "s1"),
+        "another run goes on with the session s1 of claude; wait for its end, or fork it",
+    ),
     (AgentError("no"), "no"),
     (
         NotInstalled("claude", ["claude"], "npm install it"),

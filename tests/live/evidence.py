@@ -8,6 +8,8 @@ OUTPUTS = "live/test_claude_outputs.py::test_"
 APPROVALS = "live/test_claude_approvals.py::test_"
 OUTCOMES = "live/test_claude_outcomes.py::test_"
 ENDINGS = "live/test_claude_endings.py::test_"
+SERVERS = "live/test_claude_servers.py::test_"
+TURNS = "live/test_claude_turns.py::test_"
 FEATURES = "live/test_claude_features.py::test_"
 HONESTY = "live/test_claude_honesty.py::test_"
 PERSON = "live/test_claude_person.py::test_"
@@ -67,6 +69,9 @@ CLAUDE: dict[str, tuple[str, ...]] = {
     "fork": (_SESSIONS,),
     "images": (f"{FEATURES}an_image_goes_with_the_prompt",),
     "mcp_servers:stdio": (_MCP, f"{FEATURES}an_mcp_tool_runs_unasked_only_by_rule_or_under_full"),
+    "mcp_servers:http": (f"{SERVERS}a_server_behind_a_url_serves_and_its_calls_are_judged",),
+    "mcp_servers:sse": (f"{SERVERS}a_server_behind_a_url_serves_and_its_calls_are_judged",),
+    "in_process_servers": (f"{SERVERS}a_tool_of_ours_is_called_and_its_calls_are_judged_like_any_other",),
     "output_schema": (f"{FEATURES}the_answer_fits_the_schema_whatever_the_posture",),
     "efforts:low": (_EFFORT,),
     "efforts:medium": (_EFFORT,),
@@ -78,7 +83,10 @@ CLAUDE: dict[str, tuple[str, ...]] = {
     "max_turns": (f"{OUTCOMES}turns_are_bounded",),
     "budget_usd": (f"{OUTCOMES}money_is_bounded",),
     "interrupt": (f"{ENDINGS}an_interrupt_ends_the_command_and_the_run",),
-    "steer": (f"{FEATURES}a_message_into_the_running_turn_is_read_after_the_next_call",),
+    "steer": (
+        f"{FEATURES}a_message_into_the_running_turn_is_read_after_the_next_call",
+        f"{TURNS}a_message_that_comes_too_late_has_a_turn_of_its_own_with_which_the_run_ends",
+    ),
     "several_turns": (f"{FEATURES}a_conversation_has_several_turns_in_one_process_and_each_is_guarded",),
     "hole:`@path` in a prompt is read and inlined": (
         f"{PERSON}a_prompt_reaches_the_model_byte_for_byte_and_nothing_is_inlined",

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from interlock import Client, Reason, RunFailed, Status
+from interlock import Client, Reason, RunFailed, Status, Unsupported
 from interlock.events import RunFinished, RunStarted
 from interlock_fixtures.scripted_model import (
     CutStream,
@@ -110,9 +110,8 @@ async def test_an_empty_answer_is_no_output(live):
 
 async def test_a_session_that_is_not_there_is_said_to_be_missing(live):
     session = {"kind": "resume", "id": "00000000-0000-4000-8000-000000000000"}
-    played = await live.play([DONE], session=session)
-    assert (played.outcome.status, played.outcome.reason) == (Status.FAILED, Reason.SESSION_NOT_FOUND)
-    assert [request for request in played.requests if request.kind == "turn"] == []
+    with pytest.raises(Unsupported, match=r"session\.id"):
+        await live.play([DONE], session=session)
 
 
 async def test_usage_is_counted_once_and_the_run_says_what_it_was(live):

@@ -11,7 +11,7 @@ from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude.codec import ClaudeCodec
 from interlock_adapters.claude.environment import unmet_variables
 from interlock_adapters.claude.extra_args import unmet_arguments
-from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_servers, unmet_session
+from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_schema, unmet_servers, unmet_session
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, unmet_login
 from interlock_adapters.claude.tools import describe
 from interlock_adapters.claude.versions import NEWEST, OLDEST
@@ -57,7 +57,8 @@ CAPABILITIES = Capabilities(
     resume=True,
     fork=True,
     images=True,
-    mcp_servers=frozenset({"stdio"}),
+    mcp_servers=frozenset({"stdio", "http", "sse"}),
+    in_process_servers=True,
     output_schema=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     instructions=True,
@@ -82,6 +83,7 @@ class StreamJson:
             *unmet_arguments(order.request.extra_args),
             *unmet_session(order),
             *unmet_instructions(order),
+            *unmet_schema(order),
             *unmet_servers(order),
             *unmet_login(order),
             *unmet_variables(order),

@@ -21,6 +21,7 @@ from interlock_adapters.claude.answers import FAULT, Pending, Reply, answer, den
 from interlock_adapters.claude.calls import Bounded, Calls, CallState
 from interlock_adapters.claude.outcome import Intent
 from interlock_adapters.claude.replace import is_replaceable, output_of
+from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.wire import CanUseTool, ControlRequest, HookCallback, HookInput
 
 __all__ = ["WITHHOLDING", "Asks", "requested"]
@@ -51,6 +52,7 @@ class Asks:
     intent: Intent
     hooks: bool
     interrupt: Callable[[], Send]
+    served: Served
     _open: dict[tuple[Key, Stage | None], Pending] = field(default_factory=dict[tuple[Key, Stage | None], Pending])
     _seen: Bounded[None] = field(default_factory=Bounded[None])
     _repeated: Bounded[None] = field(default_factory=Bounded[None])
@@ -68,6 +70,8 @@ class Asks:
                 yield from self._hook(message)
             case "can_use_tool":
                 yield from self._question(message)
+            case "mcp_message":
+                yield from self.served.asked(message)
             case subtype:
                 yield Send(wire.failure(message.request_id, f"{subtype} is not served"))
                 yield _notice("unknown_request", f"the agent asked for {subtype!r}, which was refused")
@@ -82,6 +86,7 @@ class Asks:
 
     def cancelled(self, request_id: str) -> Iterator[Action]:
         """The CLI no longer waits for an answer."""
+        self.served.cancelled(request_id)
         for place, pending in list(self._open.items()):
             if pending.request_id == request_id:
                 del self._open[place]

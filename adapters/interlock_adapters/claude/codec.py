@@ -27,6 +27,7 @@ from interlock_adapters.claude.handshake import Handshake
 from interlock_adapters.claude.login import chosen_login
 from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Intent, Memory, ending_of, usage_of
+from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.stream import Stream
 from interlock_adapters.claude.wire import ApiRetry, ControlRequest, ControlResponse, InitLine, ResultLine
 
@@ -54,7 +55,8 @@ class ClaudeCodec:
             wants_structure=order.request.output_schema is not None,
         )
         self._handshake = Handshake(order)
-        self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request)
+        self._served = Served(self._calls, order.needs.servers)
+        self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request, self._served)
         self._messages = Messages(order.run_id)
         self._stream = Stream(self._calls, self._memory, self._messages)
         self._prompt: str | None = None
@@ -123,6 +125,10 @@ class ClaudeCodec:
     def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
         """The answer to the CLI."""
         return tuple(self._asks.decided(key, stage, verdict))
+
+    def served(self, key: str, reply: JsonValue) -> Sequence[Action]:
+        """The answer of a server in our process."""
+        return tuple(self._served.answered(key, reply))
 
     def woke(self, key: str) -> Sequence[Action]:
         """The interrupt that withholds an output was not followed, or no turn began for a message that came late."""

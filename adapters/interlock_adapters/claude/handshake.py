@@ -37,6 +37,7 @@ class Handshake:
     order: Order
     version: str | None = None
     ready: bool = False
+    _began: bool = False
     _waiting: set[str] = field(default_factory=lambda: {INITIALIZE, SETTINGS})
 
     def start(self) -> Iterator[Action]:
@@ -46,6 +47,8 @@ class Handshake:
             body["hooks"] = {event: [self._hook(name)] for event, name in _HOOKS.items()}
         if self.order.request.instructions is not None:
             body["appendSystemPrompt"] = self.order.request.instructions
+        if self.order.needs.servers:
+            body["sdkMcpServers"] = list(self.order.needs.servers)
         if (schema := self.order.request.json_schema()) is not None:
             body["jsonSchema"] = dict(schema)
         yield Send(wire.request(INITIALIZE, body) + wire.request(SETTINGS, {"subtype": "get_settings"}))
@@ -80,7 +83,12 @@ class Handshake:
         offered = sorted(set(init.tools) & set(disallowed_tools(self.order)))
         if offered:
             yield _stop("hooks", ", ".join(offered), "tools are offered that were to be left out")
-        strangers = [server.name for server in init.mcp_servers if server.name not in self.order.request.mcp_servers]
+        known = {*self.order.request.mcp_servers, *self.order.needs.servers}
+        failed = [server.name for server in init.mcp_servers if server.name in known and server.status == "failed"]
+        if failed and not self._began:
+            yield _warning("mcp_server_failed", f"MCP servers that do not work: {', '.join(failed)}")
+        self._began = True
+        strangers = [server.name for server in init.mcp_servers if server.name not in known]
         if strangers:
             names = ", ".join(strangers)
             yield _warning("unexpected_mcp_servers", f"MCP servers that were not asked for: {names}")

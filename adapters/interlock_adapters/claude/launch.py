@@ -16,11 +16,19 @@ from interlock.adapter import Argument, LadderStep, Launch, LaunchFile, LaunchLi
 from interlock.capabilities import Unmet
 from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
-from interlock.request import Fork, NewSession, Resume
+from interlock.request import Fork, McpServer, NewSession, Resume
 from interlock_adapters.claude.environment import CONFIG_HOME, dropped_variables, set_variables
 from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, chosen_login
 
-__all__ = ["launch", "our_settings", "permission_mode", "unmet_instructions", "unmet_servers", "unmet_session"]
+__all__ = [
+    "launch",
+    "our_settings",
+    "permission_mode",
+    "unmet_instructions",
+    "unmet_schema",
+    "unmet_servers",
+    "unmet_session",
+]
 
 LADDER = (
     LadderStep("interrupt", 2.0),
@@ -30,6 +38,10 @@ LADDER = (
 )
 """SIGINT is the signal on which the CLI ends its shell commands; on SIGTERM 2.1.197 leaves them behind."""
 
+SESSIONS = "claude/projects"
+"""The durable folder of the sessions, in the state folder."""
+LONGEST_NAME = 200
+"""Characters of the name of a session's folder that are not shortened."""
 MCP_FILE = "mcp.json"
 """Outside the config home; it may hold keys, so it never stands in argv."""
 
@@ -52,7 +64,7 @@ _ROUND_THE_HOOKS = ("CronCreate", "Monitor", "RemoteTrigger", "ScheduleWakeup", 
 def launch(order: Order) -> Launch:
     """The process for this order; deterministic."""
     login = chosen_login(order)
-    links = [LaunchLink(f"{CONFIG_HOME}/projects", "{state}/claude/projects", make="folder")]
+    links = [LaunchLink(f"{CONFIG_HOME}/projects", f"{{state}}/{SESSIONS}", make="folder")]
     if login.source == "file":
         credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
         links.append(LaunchLink(f"{CONFIG_HOME}/{CREDENTIALS_FILE}", credentials))
@@ -63,9 +75,26 @@ def launch(order: Order) -> Launch:
         drop_env=dropped_variables(order),
         files=tuple(_mcp_file(order)),
         links=tuple(links),
+        session_file=_session_file(order),
         ladder=LADDER,
         warnings=(f"credentials: {login.described}",),
     )
+
+
+def _session_file(order: Order) -> str | None:
+    """Where the CLI keeps a session: a folder named after the directory in which it began, by UTF-16 units.
+
+    2.1.332 finds a session from other directories too, 2.1.197 does not: here neither does. A long name is shortened by
+    a hash, which is the CLI's own affair.
+    """
+    session = order.request.session
+    if isinstance(session, NewSession):
+        return None
+    name = "".join(
+        char if char.isascii() and char.isalnum() else "-" * (len(char.encode("utf-16-le", "surrogatepass")) // 2)
+        for char in order.request.cwd
+    )
+    return f"{{state}}/{SESSIONS}/{name}/{session.id}.jsonl" if len(name) <= LONGEST_NAME else None
 
 
 def our_settings(order: Order) -> dict[str, JsonValue]:
@@ -96,6 +125,15 @@ def unmet_session(order: Order) -> Iterator[Unmet]:
             yield Unmet(field=field, value=value, reason="is no UUID", alternatives=(str(uuid.UUID(int=0)),))
 
 
+def unmet_schema(order: Order) -> Iterator[Unmet]:
+    """The schema becomes the input of a tool, which is always an object."""
+    schema = order.request.json_schema()
+    if schema is not None and schema.get("type") != "object":
+        reason = "Claude Code gives a structured answer only as an object: the schema's `type` must be `object`"
+        way_out = "wrap it: an object with one property"
+        yield Unmet(field="output_schema", value="...", reason=reason, alternatives=(way_out,))
+
+
 def unmet_instructions(order: Order) -> Iterator[Unmet]:
     """2.1.332 keeps the system prompt with which a conversation began, and drops a new one without a word."""
     if order.request.instructions is not None and not isinstance(order.request.session, NewSession):
@@ -115,10 +153,25 @@ def _mcp_file(order: Order) -> Iterator[LaunchFile]:
 
 def unmet_servers(order: Order) -> Iterator[Unmet]:
     """Names that would make a tool's name ambiguous: it is `mcp__SERVER__TOOL`."""
-    for name in order.request.mcp_servers:
+    for name in sorted({*order.request.mcp_servers} & {*order.needs.servers}):
+        yield Unmet(field=f"mcp_servers.{name}", value=name, reason="a server in this process has that name too")
+    for name in (*order.request.mcp_servers, *order.needs.servers):
         if not re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name):
             reason = "a name is letters, digits, `-`, and single `_` between them"
             yield Unmet(field=f"mcp_servers.{name}", value=name, reason=reason, alternatives=("another name",))
+    for name, server in order.request.mcp_servers.items():
+        for field in _expanded(server):
+            reason = "holds `${...}`, which the agent would replace by the value of a variable"
+            yield Unmet(field=f"mcp_servers.{name}.{field}", value="...", reason=reason, alternatives=("its value",))
+
+
+def _expanded(server: McpServer) -> Iterator[str]:
+    """What the CLI would not take as it stands: it puts variables into the whole configuration of a server."""
+    told = server.model_dump(mode="json")
+    for field, value in told.items():
+        texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+        if any(re.search(r"\$\{[^}]+\}", str(text)) for text in texts):
+            yield field
 
 
 def _session_ids(order: Order) -> Mapping[str, str | None]:

@@ -72,6 +72,7 @@ class McpServerState(Line):
     """One MCP server that the CLI knows."""
 
     name: str = ""
+    status: str | None = None
 
 
 class InitLine(Line):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from interlock.engine.audit import Audit
 from interlock.engine.chain import Chain, assemble
 from interlock.engine.drive import Drive
 from interlock.engine.home import default_state
+from interlock.engine.in_process import InProcess
 from interlock.engine.judge import Judge
 from interlock.engine.plan import Plan, Prepared, prepare
 from interlock.engine.policy_file import PolicySource, govern, governed, hooks_of, unknown_agents
@@ -33,6 +34,7 @@ from interlock.hooks import HookSpec, Interceptor
 from interlock.outcome import Outcome
 from interlock.policy import Effective
 from interlock.request import NewSession, Request
+from interlock.servers import InProcessServer
 
 __all__ = ["Client"]
 
@@ -43,7 +45,8 @@ class Client:
     """Drives agents; everything given here applies to every run that it starts.
 
     `interceptors` and `hooks` (specs, or the path of a hooks file) make the chain; `approver` and `answerer` answer for
-    runs that nobody streams; `audit` is a JSONL file of every decision; `policy` (a `Policy`, a file, or several in
+    runs that nobody streams; `mcp` are servers of tools in this process, by name; `audit` is a JSONL file of every
+    decision; `policy` (a `Policy`, a file, or several in
     order) stands between the administrator's policy, which always applies, and the request's own permission, and
     `user_policy` takes the user's in before it; `on_unguarded` says what becomes of a run whose promise broke; `state`
     is the durable folder for sessions (default `$XDG_STATE_HOME/interlock`).
@@ -57,6 +60,7 @@ class Client:
         approver: Approver | None = None,
         answerer: Answerer | None = None,
         audit: Path_ | None = None,
+        mcp: Mapping[str, InProcessServer] | None = None,
         policy: PolicySource | Sequence[PolicySource] | None = None,
         user_policy: bool = False,
         on_unguarded: Literal["stop", "report"] = "stop",
@@ -68,6 +72,7 @@ class Client:
         self._answerer = answerer
         self._audit_path = audit
         self._audit: Audit | None = None
+        self._servers = dict(mcp or {})
         self._policy = policy
         self._user_policy = user_policy
         self._on_unguarded: Literal["stop", "report"] = on_unguarded
@@ -124,7 +129,11 @@ class Client:
             more=hooks_of(effective, administrators=False),
             grants_kept_by=effective.grants_kept_by,
         )
-        needs = replace(chain.needs(answered=answered or self._approver is not None), conversation=conversation)
+        needs = replace(
+            chain.needs(answered=answered or self._approver is not None),
+            conversation=conversation,
+            servers=tuple(self._servers),
+        )
         run_id = f"run-{uuid4().hex}"
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
         return replace(prepared, plan=_with_policies(prepared.plan, effective), effective=effective), chain
@@ -144,6 +153,7 @@ class Client:
             on_unguarded=self._on_unguarded,
             withhold=prepared.order.needs.replace,
             chain=chain,
+            servers=InProcess(self._servers),
         )
         return Drive(setting)
 

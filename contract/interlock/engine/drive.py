@@ -25,6 +25,7 @@ from interlock.actions import (
     Reply,
     RunDone,
     Send,
+    Serve,
     Stage,
     Stop,
     Suspicion,
@@ -32,7 +33,7 @@ from interlock.actions import (
     Wake,
     Withdraw,
 )
-from interlock.adapter import Listening
+from interlock.adapter import Listening, Serving
 from interlock.approval import Answer
 from interlock.capabilities import Unmet
 from interlock.engine.consults import Consults
@@ -45,8 +46,10 @@ from interlock.engine.people import People
 from interlock.engine.process import spawn
 from interlock.engine.publisher import Publisher
 from interlock.engine.report import Report
+from interlock.engine.session_lock import SessionLock
 from interlock.engine.setting import Setting
 from interlock.engine.stopwatch import Stopwatch
+from interlock.engine.structured import held_against
 from interlock.engine.supervisor import Supervisor
 from interlock.engine.turns import Turns
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
@@ -94,6 +97,7 @@ class Drive:
         self._settled = anyio.Event()
         self._reported = anyio.Event()
         self._heard_exit = False
+        self._lock = SessionLock()
         self._endpoints: HookEndpoints
         self._home: Home
         self._consults: Consults
@@ -142,6 +146,7 @@ class Drive:
             await endpoints.close()
 
     def _over(self) -> None:
+        self._lock.release()
         self.mailbox.close()
         self.started.set()
         self.finished.set()
@@ -151,6 +156,7 @@ class Drive:
 
     async def _begin(self) -> None:
         prepared = self.setting.prepared
+        self._lock = SessionLock.take(prepared.state, prepared.plan.agent, prepared.order.request.session)
         await self._endpoints.open()
         home = self._home = Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
         env = {name: home.fill(value) for name, value in prepared.env.items()}
@@ -290,6 +296,8 @@ class Drive:
                 self._publisher.publish(events)
             case Send(data):
                 self._supervisor.send(data)
+            case Serve():
+                self._start(self._serve, action)
             case Consult():
                 self._start(self._consult, action)
             case Ask():
@@ -318,6 +326,7 @@ class Drive:
 
     def _turn_over(self, ending: Ending) -> None:
         """The agent's terminal message: the end of the run, or in a conversation of a turn."""
+        ending = held_against(self.setting.prepared.order.request.json_schema(), ending)
         if self._reported.is_set():
             return  # what comes after the end changes nothing
         self.report.heard(ending)
@@ -366,6 +375,11 @@ class Drive:
 
     def _answer(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> None:
         self.perform(self._codec.decided(key, stage, verdict))
+
+    async def _serve(self, ask: Serve) -> None:
+        reply = await self.setting.servers.answer(ask.server, ask.message)
+        if isinstance(self._codec, Serving):
+            self.perform(self._codec.served(ask.key, reply))
 
     async def _wake(self, wake: Wake) -> None:
         await anyio.sleep(wake.after)

@@ -10,12 +10,13 @@ from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
 from interlock.capabilities import Capabilities, Needs, Unmet, check
 from interlock.engine.environment import child_environment, refused_variables
 from interlock.engine.host import BinaryFacts, survey
+from interlock.engine.structured import schema_problem
 from interlock.engine.workspace import programs_named_by
 from interlock.errors import NotInstalled, Unsupported
 from interlock.model import Model
 from interlock.permission import Backstop, Otherwise
 from interlock.policy import Effective
-from interlock.request import Request
+from interlock.request import NewSession, Request
 
 __all__ = ["Plan", "PlanArgument", "Prepared", "prepare"]
 
@@ -148,7 +149,7 @@ def prepare(
         raise NotInstalled(adapter.name, tried, adapter.install_hint)
     order = replace(order, backstop=_backstop(order, transport.capabilities))
     launch = transport.launch(order)
-    if unmet := tuple(_variables(request, launch.drop_env)):
+    if unmet := (*_variables(request, launch.drop_env), *_session(request, launch, state)):
         raise Unsupported(adapter.name, unmet)
     env = child_environment(
         host=host.environ,
@@ -214,6 +215,26 @@ def _surroundings(request: Request, state: Path) -> Iterator[Unmet]:
                     alternatives=("trust_workspace=True", "remove it"),
                 )
     yield from _variables(request, frozenset())
+    yield from _schema(request)
+
+
+def _session(request: Request, launch: Launch, state: Path) -> Iterator[Unmet]:
+    """A session lies where it began: elsewhere there is none, and a new one would have lost what was said in it."""
+    if launch.session_file is None or isinstance(request.session, NewSession):
+        return
+    if not Path(launch.session_file.replace("{state}", str(state))).is_file():
+        yield Unmet(
+            field="session.id",
+            value=request.session.id,
+            reason=f"no session of this id began in {request.cwd}, as far as {state} knows",
+            alternatives=("the directory in which it began as cwd", "a new session"),
+        )
+
+
+def _schema(request: Request) -> Iterator[Unmet]:
+    schema = request.json_schema()
+    if schema is not None and (problem := schema_problem(schema)) is not None:
+        yield Unmet(field="output_schema", value="...", reason=f"is no JSON Schema: {problem}")
 
 
 def _variables(request: Request, drop: frozenset[str]) -> Iterator[Unmet]:

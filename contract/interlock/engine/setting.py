@@ -8,6 +8,7 @@ from typing import Literal
 from interlock.approval import Answerer, Approver
 from interlock.engine.audit import Audit
 from interlock.engine.chain import Chain
+from interlock.engine.in_process import InProcess
 from interlock.engine.judge import Judge
 from interlock.engine.plan import Prepared
 
@@ -28,5 +29,6 @@ class Setting:
     withhold: bool
     """The chain may replace outputs, so pieces of them are not shown."""
     chain: Chain
+    servers: InProcess
     conversation: bool = False
     """The run goes on after a turn, until the caller ends it."""

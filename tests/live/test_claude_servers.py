@@ -1,0 +1,262 @@
+"""MCP servers behind URLs and in our own process, used by the real Claude Code through the engine."""
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import pytest
+
+from interlock import Allow, Client, DenyCall, Permission, Replace, Unsupported
+from interlock.outcome import Status
+from interlock.servers import InProcessServer, ServedTool, ServerResult
+from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
+
+pytestmark = [pytest.mark.anyio, pytest.mark.live]
+DONE = Turn(Text("done"))
+FULL = Permission(posture="full")
+SECRET = "token-$HOME-48213"
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+BOTH_LOOPS = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+
+
+# ---- Behind a URL ---------------------------------------------------------------------------------------------------
+
+
+class Birds(ThreadingHTTPServer):
+    """An MCP server of one tool over HTTP: POST as streamable HTTP, GET as the older SSE."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Asked)
+        self.calls: list[str] = []
+        self.keys: set[str | None] = set()
+        self.streams: dict[str, queue.Queue[bytes]] = {}
+
+    def answer(self, asked: Any) -> dict[str, Any] | None:
+        match asked.get("method"):
+            case "initialize":
+                version = asked["params"]["protocolVersion"]
+                info = {"name": "birds", "version": "1"}
+                result: dict[str, Any] = {
+                    "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info,
+                }  # fmt: skip
+            case "tools/list":
+                result = {"tools": [{"name": "say", "description": "says", "inputSchema": SCHEMA}]}
+            case "tools/call":
+                self.calls.append(asked["params"]["arguments"]["text"])
+                result = {"content": [{"type": "text", "text": f"said {self.calls[-1]}"}]}
+            case _:
+                result = {}
+        return {"jsonrpc": "2.0", "id": asked["id"], "result": result} if "id" in asked else None
+
+
+class Asked(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Birds
+
+    def log_message(self, *args: object) -> None:
+        del args
+
+    def do_POST(self) -> None:  # the name is the base class's
+        self.server.keys.add(self.headers.get("x-key"))
+        answer = self.server.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        data = b"" if answer is None else json.dumps(answer).encode()
+        stream = self.server.streams.get(self.path)
+        if stream is not None and data:
+            stream.put(b"event: message\ndata: " + data + b"\n\n")
+        self.send_response(202 if stream is not None or answer is None else 200)
+        body = b"" if stream is not None else data
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.server.keys.add(self.headers.get("x-key"))
+        if self.path != "/sse":
+            self.send_response(405)
+            self.send_header("content-length", "0")
+            self.end_headers()
+            return
+        self.server.streams["/messages"] = stream = queue.Queue()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(b"event: endpoint\ndata: /messages\n\n")
+        while (data := stream.get()) != b"":
+            self.wfile.write(data)
+            self.wfile.flush()
+        self.close_connection = True
+
+
+@contextmanager
+def birds_over(kind: str) -> Iterator[tuple[Birds, dict[str, object]]]:
+    server = Birds()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    path = "/sse" if kind == "sse" else "/mcp"
+    told = {"type": kind, "url": f"http://127.0.0.1:{server.server_address[1]}{path}", "headers": {"x-key": SECRET}}
+    try:
+        yield server, {"birds": told}
+    finally:
+        for stream in server.streams.values():
+            stream.put(b"")
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+def say(text: str, call_id: str = "t1") -> ToolCall:
+    return ToolCall("mcp__birds__say", {"text": text}, call_id)
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_server_behind_a_url_serves_and_its_calls_are_judged(live, policy, kind):
+    guard = policy(
+        lambda call: DenyCall(reason="no crows") if call.input["text"] == "crow" else Allow(),
+        lambda call: Replace(output="REDACTED"),
+    )
+    with birds_over(kind) as (birds, servers):
+        played = await live.play(
+            [Turn(say("crow")), Turn(say("wren", "t2")), DONE], guard, permission=FULL, mcp_servers=servers
+        )
+    assert birds.calls == ["wren"]
+    assert "no crows" in played.result("t1").content
+    assert played.result("t2").content == "REDACTED"
+    assert (played.outcome.status, played.unguarded()) == (Status.COMPLETED, [])
+    assert birds.keys == {SECRET}
+
+
+async def test_the_headers_of_a_server_stand_in_no_command_line_and_in_a_file_for_us_alone(live):
+    seen: list[tuple[int, bytes]] = []
+
+    def look(request: object) -> Turn:
+        del request
+        files = (live.state / "runs").glob("*/mcp.json")
+        seen.extend((path.stat().st_mode & 0o777, path.read_bytes()) for path in files)
+        return DONE
+
+    with birds_over("http") as (_, servers):
+        played = await live.play([look], mcp_servers=servers)
+    assert [mode for mode, _ in seen] == [0o600]
+    assert b"48213" in seen[0][1]
+    assert "48213" not in "".join(argument.text for argument in played.plan.argv)
+    assert not list((live.state / "runs").glob("*"))
+
+
+async def test_a_server_that_does_not_work_is_warned_of(live):
+    servers = {"birds": {"type": "http", "url": "http://127.0.0.1:9/mcp"}}
+    played = await live.play([DONE], mcp_servers=servers)
+    assert any("birds" in warning for warning in played.outcome.warnings)
+
+
+# ---- In our own process ---------------------------------------------------------------------------------------------
+
+
+class Nest:
+    """A server in this process."""
+
+    def __init__(self, act: Callable[[str], Any] = str) -> None:
+        self.calls: list[str] = []
+        self._act = act
+
+    def tools(self) -> tuple[ServedTool, ...]:
+        return (ServedTool(name="say", description="says", input_schema=SCHEMA),)
+
+    async def call(self, name: str, arguments: Any) -> str | ServerResult:
+        assert name == "say"
+        self.calls.append(arguments["text"])
+        return self._act(arguments["text"])
+
+
+@BOTH_LOOPS
+async def test_a_tool_of_ours_is_called_and_its_calls_are_judged_like_any_other(live, policy):
+    nest = Nest(lambda text: f"said {text} hunter-48213")
+    assert isinstance(nest, InProcessServer)
+
+    def before(call):
+        assert call.subject.mcp == "birds/say"
+        return DenyCall(reason="no crows") if call.input["text"] == "crow" else Allow()
+
+    guard = policy(before, lambda call: Replace(output="REDACTED"))
+    script = [Turn(say("crow")), Turn(say("wren", "t2")), DONE]
+    played = await live.play(script, guard, permission=FULL, client={"mcp": {"birds": nest}})
+    assert nest.calls == ["wren"]
+    assert "no crows" in played.result("t1").content
+    assert played.result("t2").content == "REDACTED"
+    assert not played.knows(b"48213")
+    assert (played.outcome.status, played.unguarded()) == (Status.COMPLETED, [])
+    assert played.outcome.warnings == played.plan.warnings
+
+
+async def test_a_tool_of_ours_runs_unasked_only_by_rule_or_under_full(live):
+    nest = Nest()
+    for permission, decision in (
+        ({"posture": "edit"}, "deny by policy"),
+        ({"posture": "none", "allow": ["mcp(birds/say)"]}, "allow by rule"),
+    ):
+        played = await live.play([Turn(say("wren")), DONE], permission=permission, client={"mcp": {"birds": nest}})
+        assert played.decisions() == {"t1": decision}
+    assert nest.calls == ["wren"]
+
+
+def broken(text: str) -> str:
+    raise LookupError(f"no {text} here")
+
+
+@pytest.mark.parametrize(
+    ("act", "words", "is_error"),
+    [
+        (broken, "LookupError: no wren here", True),
+        (lambda text: ServerResult(text=f"no {text}", is_error=True), "no wren", True),
+        (lambda text: 3, "ValidationError", True),
+        (lambda text: ServerResult(blocks=({"type": "text", "text": text},)), "wren", False),
+        (lambda text: "x" * 100_000 + "\u2028 end", "end", False),
+    ],
+    ids=["raises", "an error", "no text", "blocks", "long"],
+)
+async def test_whatever_a_tool_of_ours_gives_the_model_gets_an_answer(live, act, words, is_error):
+    played = await live.play([Turn(say("wren")), DONE], permission=FULL, client={"mcp": {"birds": Nest(act)}})
+    shown = played.result("t1")
+    assert shown.is_error is is_error
+    assert words in json.dumps(shown.content, ensure_ascii=False) or words == "end"
+    assert played.outcome.status is Status.COMPLETED
+
+
+async def test_a_tool_of_ours_that_hangs_ends_with_the_run(live):
+    class Hangs(Nest):
+        cancelled = False
+
+        async def call(self, name: str, arguments: Any) -> str:
+            del name, arguments
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cancelled = True
+            raise AssertionError
+
+    nest = Hangs()
+    played = await live.play(
+        [Turn(say("wren")), DONE], permission=FULL, client={"mcp": {"birds": nest}}, limits={"total": 5.0}
+    )
+    assert played.outcome.status is Status.TIMED_OUT
+    assert nest.cancelled
+
+
+async def test_a_name_for_two_servers_is_unsupported(live):
+    servers = {"birds": {"type": "http", "url": "http://127.0.0.1:9/mcp"}}
+    with ScriptedModel([]) as model, pytest.raises(Unsupported, match="that name too"):
+        Client(state=live.state, mcp={"birds": Nest()}).plan(live.request(model, mcp_servers=servers))
+
+
+async def test_a_server_whose_words_the_agent_would_change_is_unsupported(live):
+    servers = {"birds": {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"x-key": "a ${HOME}"}}}
+    with ScriptedModel([]) as model, pytest.raises(Unsupported) as caught:
+        Client(state=live.state).plan(live.request(model, mcp_servers=servers))
+    assert [unmet.field for unmet in caught.value.unmet] == ["mcp_servers.birds.headers"]
