@@ -38,10 +38,17 @@ _OWN = {
 _BLOCK = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _HINT = re.compile(r"(?i:pass|pwd|secret|token|api_?-?key|[a-z]key\b|_key\b)")
-_ENVIRONMENT = re.compile(
-    r"(?i:[A-Z0-9_.-]*(?:PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_.-]*)"
-    r"\s?[=:]\s?(?P<value>[^\s'\"$(<{\[][^\s'\"]{5,})"
+_UNQUOTED = (
+    re.compile(
+        r"\b[A-Z0-9_]*(?:PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]*="
+        r"(?P<value>[^\s'\"$(<{\[`][^\s'\"]{5,})"
+    ),
+    re.compile(
+        r"(?i:\b[\w.-]{0,64}(?:password|passwd|passphrase|secret|token|api_?-?key)[\w.-]{0,64})\s?[=:]\s?"
+        r"(?=[A-Za-z_./+!@#%^&*~-]*[0-9])(?P<value>[A-Za-z0-9_./+!@#%^&*~=-]{8,})(?![\w(\[])"
+    ),
 )
+"""Values without quotes: of variables in capitals, and of other names if a digit is in the value."""
 _NEEDS = {"NPM tokens": "_authToken", "JSON Web Token": "eyJ"}
 """What must stand in a piece for a pattern that is slow on hostile texts."""
 _GOES_ON = re.compile(r"[A-Za-z0-9_\-=+/.~]*")
@@ -91,8 +98,9 @@ class Detectors:
             yield from self._after_keywords(piece)
 
     def _after_keywords(self, piece: str) -> Iterator[Span]:
-        for match in _ENVIRONMENT.finditer(piece):
-            yield Span(*match.span("value"), KEYWORD)
+        for unquoted in _UNQUOTED:
+            for match in unquoted.finditer(piece):
+                yield Span(*match.span("value"), KEYWORD)
         for start, end in _near(piece, [match.start() for match in _HINT.finditer(piece)]):
             for shape, group in self._keywords:
                 for match in shape.finditer(piece, start, end):
