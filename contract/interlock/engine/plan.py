@@ -8,6 +8,7 @@ from pathlib import Path
 
 from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
 from interlock.capabilities import Capabilities, Needs, Unmet, check
+from interlock.engine import rule_warnings
 from interlock.engine.environment import child_environment, refused_variables
 from interlock.engine.host import BinaryFacts, survey
 from interlock.engine.structured import schema_problem
@@ -281,5 +282,5 @@ def _plan(
         chain=chain,
         hook_timeout=order.hook_timeout,
         capabilities=transport.capabilities,
-        warnings=launch.warnings,
+        warnings=(*launch.warnings, *rule_warnings.warnings(permission, confined=launch.confined)),
     )
