@@ -37,15 +37,14 @@ from interlock.adapter import Listening, Serving
 from interlock.approval import Answer
 from interlock.capabilities import Unmet
 from interlock.engine.consults import Consults
+from interlock.engine.desk import RunDesk
 from interlock.engine.home import Home
 from interlock.engine.hook_calls import HookCalls
 from interlock.engine.hook_endpoint import HookEndpoints
-from interlock.engine.ledger import Finding, Ledger
+from interlock.engine.ledger import Finding
 from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
 from interlock.engine.process import spawn
-from interlock.engine.publisher import Publisher
-from interlock.engine.report import Report
 from interlock.engine.session_lock import SessionLock
 from interlock.engine.setting import Setting
 from interlock.engine.stopwatch import Stopwatch
@@ -53,10 +52,8 @@ from interlock.engine.structured import held_against
 from interlock.engine.supervisor import Supervisor
 from interlock.engine.turns import Turns
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
-from interlock.events import BaseEvent, RunFinished, RunStarted, Unguarded
-from interlock.hooks import AuditRecord
+from interlock.events import RunFinished, RunStarted
 from interlock.outcome import Outcome, Reason, Status
-from interlock.tools import MAIN_AGENT
 
 __all__ = ["Drive"]
 
@@ -74,10 +71,9 @@ class Drive:
         self.started = anyio.Event()
         self.finished = anyio.Event()
         self.failure: InterlockError | None = None
-        self.unmet: tuple[Unmet, ...] = ()
-        self.report = Report(self.run_id, prepared.plan.agent, prepared.plan.warnings, prepared.order.request.labels)
+        self.desk = RunDesk(setting)
         self.people = People(
-            publish=self.publish,
+            publish=self.desk.publish,
             clock=time.time,
             wait=prepared.order.request.limits.approval,
             streamed=setting.streamed,
@@ -86,15 +82,10 @@ class Drive:
         )
         self._stopwatch = Stopwatch()
         self._codec = prepared.transport.codec(prepared.order)
-        self._ledger = Ledger(complete=prepared.plan.capabilities.sees_before == "all")
-        self._publisher = Publisher(
-            self.run_id, report=self.report, ledger=self._ledger, withhold=setting.withhold, found=self.found
-        )
-        self.mailbox = self._publisher.mailbox
+        self.mailbox = self.desk.publisher.mailbox
         if not setting.streamed:
             self.mailbox.relax(keep=0)
         self._turns = Turns(self._stopwatch, several=setting.conversation)
-        self._settled = anyio.Event()
         self._reported = anyio.Event()
         self._heard_exit = False
         self._lock = SessionLock()
@@ -123,7 +114,7 @@ class Drive:
 
     async def _live(self) -> None:
         chain, launch = self.setting.chain, self.setting.prepared.launch
-        endpoints = HookEndpoints(launch.endpoints, launch.refusals, HookCalls(self, self._codec))
+        endpoints = HookEndpoints(launch.endpoints, launch.refusals, HookCalls(self.desk, self._codec, self.perform))
         self._endpoints = endpoints
         try:
             await chain.start()
@@ -134,9 +125,9 @@ class Drive:
                 try:
                     await self._drive()
                 except Exception as error:  # noqa: BLE001  # as above
-                    self._fault(error)
+                    self.desk.fault(error)
                 finally:
-                    self.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
+                    self.desk.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
                     await chain.close()
                     self._conclude()
                     self._over()
@@ -150,9 +141,6 @@ class Drive:
         self.mailbox.close()
         self.started.set()
         self.finished.set()
-
-    def _fault(self, error: Exception) -> None:
-        self.settle(Ending(Status.FAILED, Reason.INTERNAL, f"internal error: {error!r}"))
 
     async def _begin(self) -> None:
         prepared = self.setting.prepared
@@ -173,9 +161,9 @@ class Drive:
         self._consults = Consults(
             run_id=self.run_id,
             agent=prepared.plan.agent,
-            desk=self,
+            desk=self.desk,
             judge=self.setting.judge,
-            ledger=self._ledger,
+            ledger=self.desk.ledger,
             people=self.people,
             stopwatch=self._stopwatch,
             describe=prepared.adapter.describe,
@@ -183,7 +171,7 @@ class Drive:
 
     async def _drive(self) -> None:
         plan, order = self.setting.prepared.plan, self.setting.prepared.order
-        self.publish(
+        self.desk.publish(
             RunStarted(
                 transport=plan.transport,
                 binary=plan.binary,
@@ -196,7 +184,7 @@ class Drive:
         try:
             async with anyio.create_task_group() as group:
                 self._supervisor.start(group)
-                group.start_soon(self._deadlines.watch, self.settle)
+                group.start_soon(self._deadlines.watch, self.desk.settle)
                 group.start_soon(self._watch_loss)
                 self.started.set()
                 try:
@@ -204,7 +192,7 @@ class Drive:
                         self._codec.listening(self._endpoints.places)
                     self.perform(self._codec.start())
                     self.perform(self._codec.prompt(order.request.prompt))
-                    await self._settled.wait()
+                    await self.desk.settled.wait()
                 except BaseException:  # those who read and write end too, and there is nobody to be polite through
                     with anyio.CancelScope(shield=True):
                         await self._supervisor.kill()
@@ -240,12 +228,14 @@ class Drive:
         try:
             self._hear_exit()
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
-            self._fault(error)
-        self.publish(*self._ledger.cut_short())
+            self.desk.fault(error)
+        self.desk.publish(*self.desk.ledger.cut_short())
         code, signal = self._exit()
-        outcome = self.report.outcome(self._ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text())
-        self.report.final = outcome
-        self.publish(RunFinished(outcome=outcome))
+        outcome = self.desk.report.outcome(
+            self.desk.ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text()
+        )
+        self.desk.report.final = outcome
+        self.desk.publish(RunFinished(outcome=outcome))
         self._home.remove()
 
     def _exit(self) -> tuple[int | None, int | None]:
@@ -259,21 +249,21 @@ class Drive:
             code, signal = self._exit()
             files = self._home.harvest(self.setting.prepared.launch.harvest)
             self.perform(self._codec.exited(code, signal, files))
-        self.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
+        self.desk.settle(Ending(Status.FAILED, Reason.CRASHED, "the agent ended without a word"))
 
     def result(self) -> Outcome:
         """The outcome of a run that is over; raises what kept it from starting."""
-        if self.report.final is None:
+        if self.desk.report.final is None:
             raise self.failure or RunEnded(self.run_id)
-        return self.report.final
+        return self.desk.report.final
 
     # ---- what the agent says -----------------------------------------------------------------------------------------
 
     async def _on_bytes(self, data: bytes) -> None:
         self.mailbox.weigh(len(data))
         self.perform(self._codec.received("stdout", data))
-        if self._publisher.progressed:
-            self._publisher.progressed = False
+        if self.desk.publisher.progressed:
+            self.desk.publisher.progressed = False
             self._deadlines.progressed()
         if self.mailbox.full:
             with self._stopwatch.paused():
@@ -283,7 +273,7 @@ class Drive:
         self.perform(self._codec.eof("stdout"))
 
     def _on_deaf(self) -> None:
-        self.stop(Reason.PROTOCOL, "the agent no longer hears what it is told")
+        self.desk.stop(Reason.PROTOCOL, "the agent no longer hears what it is told")
 
     def perform(self, actions: Sequence[Action]) -> None:
         """Do what the codec asks for, in order."""
@@ -293,7 +283,7 @@ class Drive:
     def _perform(self, action: Action) -> None:
         match action:
             case Emit(events):
-                self._publisher.publish(events)
+                self.desk.publisher.publish(events)
             case Send(data):
                 self._supervisor.send(data)
             case Serve():
@@ -308,19 +298,19 @@ class Drive:
                 self._start(self._wake, action)
             case Ready():
                 self._deadlines.started()
-                self.report.ready(action)
+                self.desk.report.ready(action)
             case CloseInput():
                 self._supervisor.close_input()
             case RunDone(ending):
                 self._turn_over(ending)
             case Stop(reason, message, unmet):
-                self.unmet += unmet
-                self.stop(reason, message)
+                self.desk.unmet += unmet
+                self.desk.stop(reason, message)
             case Suspicion(kind, message, key, tool_name):
-                self.found(Finding(kind, key or Key("", ""), tool_name or "", message))
+                self.desk.found(Finding(kind, key or Key("", ""), tool_name or "", message))
             case Reply(channel, key, data):
                 if not self._endpoints.reply(channel, key, data):
-                    self.stop(Reason.PROTOCOL, f"a reply on {channel}, which this launch did not open")
+                    self.desk.stop(Reason.PROTOCOL, f"a reply on {channel}, which this launch did not open")
             case _:
                 assert_never(action)
 
@@ -329,15 +319,15 @@ class Drive:
         ending = held_against(self.setting.prepared.order.request.json_schema(), ending)
         if self._reported.is_set():
             return  # what comes after the end changes nothing
-        self.report.heard(ending)
-        if self._settled.is_set() or self._heard_exit or not self._turns.go_on(ending):
+        self.desk.report.heard(ending)
+        if self.desk.settled.is_set() or self._heard_exit or not self._turns.go_on(ending):
             self._reported.set()
-            self.settle(ending)
+            self.desk.settle(ending)
             return
         if self._turns.idle:  # the agent began this turn by itself
             self._turns.begin()
-            self._publisher.turn = self._turns.number
-        self.publish(*self._ledger.cut_short(), self._turns.end(ending))
+            self.desk.publisher.turn = self._turns.number
+        self.desk.publish(*self.desk.ledger.cut_short(), self._turns.end(ending))
         if ending.more:
             self._turns.begin()
             self._turn_began()
@@ -349,7 +339,7 @@ class Drive:
         self.perform(self._codec.prompt(text))
 
     def _turn_began(self) -> None:
-        self._publisher.turn = self._turns.number
+        self.desk.publisher.turn = self._turns.number
         self._deadlines.progressed()
 
     def _start(self, task: Callable[[Any], Coroutine[Any, Any, None]], action: Action) -> None:
@@ -361,7 +351,7 @@ class Drive:
         try:
             await task(action)
         except Exception as error:  # noqa: BLE001  # as in the root task
-            self._fault(error)
+            self.desk.fault(error)
 
     async def _consult(self, ask: Consult) -> None:
         verdict = await self._consults.consult(ask)
@@ -385,41 +375,7 @@ class Drive:
         await anyio.sleep(wake.after)
         self.perform(self._codec.woke(wake.key))
 
-    # ---- the desk of those who answer the agent --------------------------------------------------------------------
-
-    def publish(self, *events: BaseEvent) -> None:
-        """Publish events of our own."""
-        self._publisher.publish(events)
-
-    def record(self, records: tuple[AuditRecord, ...]) -> None:
-        """Write decisions to the audit file, if there is one."""
-        if self.setting.audit is not None:
-            for record in records:
-                self.setting.audit.write(record)
-
-    def found(self, finding: Finding) -> None:
-        """The promise broke: said at once, and the run is brought down unless it is only to be reported."""
-        self.publish(
-            Unguarded(
-                agent_id=finding.key.agent_id or MAIN_AGENT,
-                kind=finding.kind,
-                tool_call_id=finding.key.call or None,
-                tool_name=finding.tool_name or None,
-                message=finding.message,
-            )
-        )
-        if self.setting.on_unguarded == "stop":
-            self.stop(Reason.UNGUARDED, f"{finding.tool_name}: {finding.message}".strip(": "))
-
-    def stop(self, reason: Reason, message: str) -> None:
-        """Bring the run down as failed; a denial that ends the run leaves it cancelled."""
-        status = Status.CANCELLED if reason is Reason.DENIED else Status.FAILED
-        self.settle(Ending(status, reason, message))
-
-    def settle(self, ending: Ending) -> None:
-        """How the run ends; the first word counts."""
-        self.report.settle(ending)
-        self._settled.set()
+    # ---- what the caller says ------------------------------------------------------------------------------------
 
     def leave(self) -> None:
         """The caller is gone: a conversation between turns ends as its last turn did, any other run is cancelled."""
@@ -429,14 +385,14 @@ class Drive:
     def cancel(self, message: str) -> None:
         """End the run; the reader, who may be the one who cancels, is not waited for any more."""
         self.mailbox.relax()
-        self.settle(Ending(Status.CANCELLED, message=message))
+        self.desk.settle(Ending(Status.CANCELLED, message=message))
 
     def finish(self) -> None:
         """No more turns: a conversation ends with the turn that runs, or now."""
         self._turns.closing = True
         if self._turns.last is not None:
             self._reported.set()
-            self.settle(self._turns.last)
+            self.desk.settle(self._turns.last)
 
     def send(self, text: str) -> None:
         """A message into the running turn, or the next turn of a conversation."""
@@ -461,11 +417,11 @@ class Drive:
             self.perform(self._codec.interrupt())
 
     def _refuse_if_over(self) -> None:
-        if self._settled.is_set():
+        if self.desk.settled.is_set():
             raise RunEnded(self.run_id)
 
     async def _watch_loss(self) -> None:
         """The process is gone without a terminal message: its codec says what that means."""
         await self._supervisor.gone.wait()
-        if not self._settled.is_set():
+        if not self.desk.settled.is_set():
             self._hear_exit()

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from interlock.actions import Action, Key
 from interlock.adapter import Codec, Listening
+from interlock.engine.desk import RunDesk
 from interlock.engine.ledger import Finding
-from interlock.events import BaseEvent, Notice
+from interlock.events import Notice
 from interlock.outcome import Reason
 
 __all__ = ["HookCalls"]
-
-
-class _Run(Protocol):
-    def perform(self, actions: Sequence[Action]) -> None: ...
-
-    def publish(self, *events: BaseEvent) -> None: ...
-
-    def found(self, finding: Finding) -> None: ...
-
-    def stop(self, reason: Reason, message: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class HookCalls:
     """The desk of one run for its `HookEndpoints`."""
 
-    run: _Run
+    run: RunDesk
     codec: Codec
+    perform: Callable[[Sequence[Action]], None]
 
     def called(self, channel: str, key: str, body: bytes) -> None:
         """The codec says what the call is."""
-        self.run.perform(self.codec.called(channel, key, body))
+        self.perform(self.codec.called(channel, key, body))
 
     def hung_up(self, channel: str, key: str) -> None:
         """A codec that wants to know is told."""
         if isinstance(self.codec, Listening):
-            self.run.perform(self.codec.hung_up(channel, key))
+            self.perform(self.codec.hung_up(channel, key))
 
     def repeated(self, channel: str, message: str) -> None:
         """An honest agent asks once."""

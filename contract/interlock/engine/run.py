@@ -83,7 +83,7 @@ class Run:
             await self._drive.finished.wait()
         outcome = self._drive.result()
         if check and not outcome.ok:
-            if outcome.reason is Reason.UNSUPPORTED and self._drive.unmet:
-                raise Unsupported(outcome.agent, self._drive.unmet)
+            if outcome.reason is Reason.UNSUPPORTED and self._drive.desk.unmet:
+                raise Unsupported(outcome.agent, self._drive.desk.unmet)
             raise RunFailed(outcome)
         return outcome
