@@ -9,6 +9,7 @@ APPROVALS = "live/test_claude_approvals.py::test_"
 OUTCOMES = "live/test_claude_outcomes.py::test_"
 ENDINGS = "live/test_claude_endings.py::test_"
 SERVERS = "live/test_claude_servers.py::test_"
+PLANS = "live/test_claude_plans.py::test_"
 TURNS = "live/test_claude_turns.py::test_"
 FEATURES = "live/test_claude_features.py::test_"
 HONESTY = "live/test_claude_honesty.py::test_"
@@ -83,6 +84,10 @@ CLAUDE: dict[str, tuple[str, ...]] = {
     "max_turns": (f"{OUTCOMES}turns_are_bounded",),
     "budget_usd": (f"{OUTCOMES}money_is_bounded",),
     "interrupt": (f"{ENDINGS}an_interrupt_ends_the_command_and_the_run",),
+    "plan_mode": (
+        f"{PLANS}a_plan_changes_nothing_and_is_the_answer",
+        f"{PLANS}an_accepted_plan_is_carried_out_under_the_permission_of_the_request",
+    ),
     "steer": (
         f"{FEATURES}a_message_into_the_running_turn_is_read_after_the_next_call",
         f"{TURNS}a_message_that_comes_too_late_has_a_turn_of_its_own_with_which_the_run_ends",

@@ -60,6 +60,7 @@ CAPABILITIES = Capabilities(
     mcp_servers=frozenset({"stdio", "http", "sse"}),
     in_process_servers=True,
     output_schema=True,
+    plan_mode=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     instructions=True,
     add_dirs=True,

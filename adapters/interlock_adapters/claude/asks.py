@@ -20,6 +20,7 @@ from interlock_adapters.claude import wire
 from interlock_adapters.claude.answers import FAULT, Pending, Reply, answer, deny, fallback, items_of
 from interlock_adapters.claude.calls import Bounded, Calls, CallState
 from interlock_adapters.claude.outcome import Intent
+from interlock_adapters.claude.planning import Planning
 from interlock_adapters.claude.replace import is_replaceable, output_of
 from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.wire import CanUseTool, ControlRequest, HookCallback, HookInput
@@ -53,6 +54,7 @@ class Asks:
     hooks: bool
     interrupt: Callable[[], Send]
     served: Served
+    planning: Planning
     _open: dict[tuple[Key, Stage | None], Pending] = field(default_factory=dict[tuple[Key, Stage | None], Pending])
     _seen: Bounded[None] = field(default_factory=Bounded[None])
     _repeated: Bounded[None] = field(default_factory=Bounded[None])
@@ -111,17 +113,22 @@ class Asks:
 
     def _before(self, request_id: str, told: HookInput, refusal: bytes) -> Iterator[Action]:
         state, call = self._call(told, told.tool_input, told.cwd)
+        self.planning.noted(told, state)
+        call = self.calls.describe(state, told.tool_input, told.cwd)
         yield from self._announced(state, call)
         if state.consulted:
             yield Send(refusal)
             yield Suspicion("second_consult", "a second hook came before one call", state.key, state.name)
             return
         state.consulted = True
-        yield from self._consult(Pending(request_id, state.key, "before", call, refusal))
+        words = self.planning.words(state)
+        yield from self._consult(Pending(request_id, state.key, "before", call, refusal), words=words)
 
     def _after(self, request_id: str, told: HookInput) -> Iterator[Action]:
         state, call = self._call(told, told.tool_input, told.cwd)
         if state.answered is not None and same_json(told.tool_input, state.answered):
+            call = self.calls.describe(state, state.asked, told.cwd)
+        if self.planning.is_submitted(told, state):
             call = self.calls.describe(state, state.asked, told.cwd)
         failed = told.hook_event_name == "PostToolUseFailure"
         output = (told.error or "") if failed else output_of(state.name, told.tool_response)

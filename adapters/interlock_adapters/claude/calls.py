@@ -49,11 +49,13 @@ class CallState:
     """`""` where we denied it, `agent` where the CLI did."""
     asked: JsonValue = None
     answered: JsonValue = None
-    """A question's input, and the same with the person's answers in it, which is what then runs."""
+    """A question's input, and the same with the person's answers in it, which is what then runs; a plan's as asked."""
     changed_path: str | None = None
     cwd: str | None = None
     """Where the call runs, as a hook said; the CLI's own question does not."""
     finished: bool = False
+    is_plan_file: bool = False
+    """It writes down the agent's plan, in the private config home."""
 
 
 class Calls:
@@ -98,7 +100,7 @@ class Calls:
             tool_call_id=state.key.call,
             tool_name=state.name,
             input=native,
-            tool_kind=state.kind,
+            tool_kind=ToolKind.INTERNAL if state.is_plan_file else state.kind,
             subject=subject_of(state.name, native),
             agent_id=state.key.agent_id,
             cwd=state.cwd,

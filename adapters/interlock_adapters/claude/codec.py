@@ -27,6 +27,7 @@ from interlock_adapters.claude.handshake import Handshake
 from interlock_adapters.claude.login import chosen_login
 from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Intent, Memory, ending_of, usage_of
+from interlock_adapters.claude.planning import Planning
 from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.stream import Stream
 from interlock_adapters.claude.wire import ApiRetry, ControlRequest, ControlResponse, InitLine, ResultLine
@@ -56,7 +57,8 @@ class ClaudeCodec:
         )
         self._handshake = Handshake(order)
         self._served = Served(self._calls, order.needs.servers)
-        self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request, self._served)
+        planning = Planning(order.request.mode == "plan")
+        self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request, self._served, planning)
         self._messages = Messages(order.run_id)
         self._stream = Stream(self._calls, self._memory, self._messages)
         self._prompt: str | None = None

@@ -73,12 +73,16 @@ class Handshake:
             yield Ready(version=self.version)
 
     def began(self, init: InitLine) -> Iterator[Action]:
-        """`system/init` after the first prompt: 2.1.197 tells its version only here."""
+        """`system/init` after each prompt: 2.1.197 tells its version only here.
+
+        Between turns the mode may have changed, since the agent has tools to begin and end its planning.
+        """
         if self.version is None and init.claude_code_version is not None:
             self.version = init.claude_code_version
             yield from _version(self.version)
         mode = permission_mode(self.order)
-        if init.permission_mode not in {None, mode}:
+        changed = {"plan", "default"} if self._began else set[str]()
+        if init.permission_mode not in {None, mode, *changed}:
             yield _stop("permission", mode, f"the agent runs in permission mode {init.permission_mode} instead")
         offered = sorted(set(init.tools) & set(disallowed_tools(self.order)))
         if offered:
@@ -87,11 +91,11 @@ class Handshake:
         failed = [server.name for server in init.mcp_servers if server.name in known and server.status == "failed"]
         if failed and not self._began:
             yield _warning("mcp_server_failed", f"MCP servers that do not work: {', '.join(failed)}")
-        self._began = True
         strangers = [server.name for server in init.mcp_servers if server.name not in known]
         if strangers:
             names = ", ".join(strangers)
             yield _warning("unexpected_mcp_servers", f"MCP servers that were not asked for: {names}")
+        self._began = True
 
     def _hook(self, name: str) -> dict[str, object]:
         seconds = min(int(-(-self.order.hook_timeout // 1)), LONGEST_TIMEOUT)

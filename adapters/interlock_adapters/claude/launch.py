@@ -107,6 +107,8 @@ def our_settings(order: Order) -> dict[str, JsonValue]:
 
 def permission_mode(order: Order) -> str:
     """The agent's own mode: it matters only where the agent's own flow may decide."""
+    if order.request.mode == "plan":
+        return "plan"
     request = order.request.permission
     edits = request.posture in {Posture.EDIT, Posture.FULL}
     return "acceptEdits" if request.otherwise is Otherwise.AGENT and edits else "default"
@@ -167,10 +169,8 @@ def unmet_servers(order: Order) -> Iterator[Unmet]:
 
 def _expanded(server: McpServer) -> Iterator[str]:
     """What the CLI would not take as it stands: it puts variables into the whole configuration of a server."""
-    told = server.model_dump(mode="json")
-    for field, value in told.items():
-        texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
-        if any(re.search(r"\$\{[^}]+\}", str(text)) for text in texts):
+    for field, value in server.model_dump(mode="json").items():
+        if re.search(r"\$\{[^}]+\}", str(value)):
             yield field
 
 

@@ -40,7 +40,7 @@ KINDS: Mapping[str, ToolKind] = {
     "Agent": ToolKind.AGENT,
     "Task": ToolKind.AGENT,
     "SendMessage": ToolKind.AGENT,
-    "EnterPlanMode": ToolKind.PLAN,
+    "EnterPlanMode": ToolKind.INTERNAL,
     "ExitPlanMode": ToolKind.PLAN,
     "AskUserQuestion": ToolKind.QUESTION,
     "TodoWrite": ToolKind.INTERNAL,

@@ -166,6 +166,8 @@ class HookInput(Line):
     error: str | None = None
     agent_id: str | None = None
     cwd: str | None = None
+    permission_mode: str | None = None
+    transcript_path: str | None = None
 
 
 class HookCallback(Line):

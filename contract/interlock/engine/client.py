@@ -171,6 +171,7 @@ class Client:
             confined=prepared.plan.confined,
             readers_void=not isinstance(order.request.session, NewSession),
             audit=self._audit,
+            planning=order.request.mode == "plan",
             may_allow=None if effective is None else effective.may_allow,
         )
 

@@ -30,8 +30,7 @@ class InProcess:
 
     def __post_init__(self) -> None:
         for name, server in self.servers.items():
-            if not isinstance(server, InProcessServer):
-                raise ConfigurationError(f"mcp[{name!r}]", "is no server: it needs `tools()` and `async call()`")
+            _check(name, server)
 
     async def answer(self, name: str, message: JsonValue) -> JsonValue:
         """The answer to a message; to a notification too, which says nothing."""
@@ -69,6 +68,11 @@ class InProcess:
             return _shown(given if isinstance(given, ServerResult) else ServerResult(text=given))
         except Exception as error:  # noqa: BLE001  # a tool's fault is for the model to read
             return _shown(ServerResult(text=f"{type(error).__name__}: {error}", is_error=True))
+
+
+def _check(name: str, server: object) -> None:
+    if not isinstance(server, InProcessServer):
+        raise ConfigurationError(f"mcp[{name!r}]", "is no server: it needs `tools()` and `async call()`")
 
 
 def _introduced(name: str, fields: Object) -> JsonValue:

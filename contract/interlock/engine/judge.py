@@ -36,6 +36,10 @@ class AuditState(Protocol):
         ...
 
 
+READING = frozenset({ToolKind.READ, ToolKind.SEARCH, ToolKind.FETCH, ToolKind.WEB_SEARCH, ToolKind.AGENT})
+"""What allow rules cover while a run plans."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """What becomes of a call before it runs. `call` is what would run; `allow_rule` would cover it another time."""
@@ -110,6 +114,7 @@ class Judge:
         audit: AuditState | None = None,
         home: str | None = None,
         may_allow: Callable[[str], bool] | None = None,
+        planning: bool = False,
     ) -> None:
         self._run_id = run_id
         self._agent = agent
@@ -126,6 +131,8 @@ class Judge:
         self._audit = audit
         self._may_allow = may_allow
         """Whether a policy's bounds leave room for an allow rule; None: for any."""
+        self._planning = planning
+        """Until the plan is accepted nothing is covered but reading."""
 
     async def before(self, call: ToolCall, *, leaves_sandbox: bool = False) -> Ruling:
         """May this call run? `leaves_sandbox`: it asks to run outside the sandbox that confines the agent."""
@@ -187,7 +194,9 @@ class Judge:
         return True
 
     def ran(self, call: ToolCall) -> None:
-        """A call was let run; an unsandboxed command that is no reader makes readers void."""
+        """A call was let run; an unsandboxed command that is no reader makes readers void, a plan ends the planning."""
+        if call.tool_kind is ToolKind.PLAN:
+            self._planning = False
         if self._confined or call.tool_kind not in {ToolKind.SHELL, ToolKind.SHELL_INPUT}:
             return
         if call.tool_kind is ToolKind.SHELL_INPUT or reader_operands(call.subject.command) is None:
@@ -249,12 +258,17 @@ class Judge:
         return rule
 
     def _coverage(self, call: ToolCall, *, confined: bool) -> tuple[Coverage, str | None]:
+        if self._planning and call.tool_kind is ToolKind.PLAN:
+            return "nothing", None
         if is_internal(call.tool_kind):
             return "internal", None
-        rule = self._allow.match(call)
+        reads = not self._planning or call.tool_kind in READING
+        rule = self._allow.match(call) if reads else None
         if rule is not None:
             return "rule", rule
         posture = self._permission.posture
+        if self._planning and posture is not Posture.NONE:
+            posture = Posture.READ
         if covers(posture, call, self._place, confined=confined, readers_void=self._readers_void):
             return "posture", None
         return "nothing", None
@@ -263,7 +277,11 @@ class Judge:
         if finding.result == "run":
             said = {"rule": f"rule {rule!r}", "posture": f"posture {self._permission.posture}", "grant": "the chain"}
             return f"allowed by {said.get(finding.by, 'its kind')}{_who(case)}"
+        if self._planning and case.call.tool_kind is ToolKind.PLAN and finding.result == "deny":
+            return "this run only plans: end your turn with the plan as your answer"
         missing = f"posture {self._permission.posture} does not cover it and no allow rule matches"
+        if self._planning:
+            missing = "until the plan is accepted only reading is covered"
         if finding.result == "deny" and verdict.asked and self._permission.otherwise == "chain":
             missing += "; nobody in the chain granted it"
         return f"{missing} (otherwise: {self._permission.otherwise}){_who(case)}"
