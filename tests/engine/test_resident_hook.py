@@ -456,3 +456,15 @@ async def test_cancelling_the_run_leaves_no_process(bench: Bench) -> None:
             group.cancel_scope.cancel()
     assert not any(map(alive, bench.starts()))
     assert not list(bench.scratch.iterdir())
+
+
+async def test_an_end_in_the_middle_of_a_replacement_leaves_no_process(bench: Bench) -> None:
+    for _ in range(5):
+        async with bench.running() as chain:
+            await asked(chain, "allow")
+            assert (await asked(chain, "py:os._exit(1)")).denied
+        assert not any(map(alive, bench.starts()))
+
+
+def test_a_chain_with_residents_can_be_made_without_a_loop(bench: Bench) -> None:
+    assert bench.chain().names == ("hook 'h'",)

@@ -74,6 +74,7 @@ class ResidentHook:
         self._life: _Life | None = None
         self._end: BrokenAnswer | None = BrokenAnswer("it was not started with the run")
         self._changed = anyio.Event()
+        self._replacing = anyio.Lock()
 
     async def start(self) -> None:
         """Start the process for the first time; raises `BrokenAnswer`."""
@@ -87,23 +88,26 @@ class ResidentHook:
 
     async def close(self) -> None:
         """End the process with all that it started, and deny whatever is open; may be called at any time, again too."""
-        life, self._life = self._life, None
         self._over(BrokenAnswer("the run is over"))
-        if life is not None:
-            life.fail(BrokenAnswer("the run is over"))
-            await end(life.process)
+        with anyio.CancelScope(shield=True):
+            async with self._replacing:
+                life, self._life = self._life, None
+                if life is not None:
+                    life.fail(BrokenAnswer("the run is over"))
+                    await end(life.process)
         self._stack.close()
 
     async def attend(self) -> None:
         """Keep the process going until cancelled; raises nothing else."""
-        while (life := self._life) is not None:
+        while (life := self._life) is not None and self._end is None:
             why = await life.run()
             with anyio.CancelScope(shield=True):
                 await end(life.process)
-            await self._again(life, why)
+            async with self._replacing:
+                await self._again(life, why)
 
     async def _again(self, failed: _Life, why: BrokenAnswer) -> None:
-        if self._life is not failed:
+        if self._life is not failed or self._end is not None:
             return
         if self._starts >= MOST_STARTS:
             self._life = None
@@ -114,9 +118,6 @@ class ResidentHook:
         except BrokenAnswer as error:
             self._life = None
             self._over(error)
-            return
-        if self._end is not None:  # closed meanwhile
-            await end(fresh.process)
             return
         self._life = fresh
         self._tell()
