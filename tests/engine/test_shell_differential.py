@@ -219,7 +219,9 @@ def outside_line(source: random.Random) -> str:
     text = source.choice(OUTSIDE)
     for _ in range(source.randint(0, 3)):
         form = source.choice(PLACES)
-        if ("'" in form and "'" in text) or ("\n" in text and "{}\nx" in form) or ("`" in form and "`" in text):
+        quoted = "'" in text and ("'" in form or form == "eval {}")
+        ends_early = form.startswith("a <<E\n") and "case" in text
+        if quoted or ends_early or ("\n" in text and "{}\nx" in form) or ("`" in text and "`" in form):
             form = "a; {}"
         text = form.format(text)
     return text
