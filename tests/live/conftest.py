@@ -205,6 +205,32 @@ def live(claude_cli: Path, claude_which: Which, tmp_path: Path, monkeypatch: pyt
     return made
 
 
+@dataclass
+class CodexLive(Live):
+    """The real Codex, whose service is chosen by options."""
+
+    def request(self, service: ScriptedModel, /, prompt: str = "go", **fields: object) -> Request:
+        """A request in the workspace, to the scripted model."""
+        words = service.arguments("codex", str(fields.get("model", "gpt-5.5")))
+        settings = [word for word in words if word.startswith("model_provider")]
+        given: dict[str, object] = {"agent": "codex", "prompt": prompt, "cwd": str(self.workspace), "login": "env"}
+        given |= {"binary": str(self.cli), "env": service.environment("codex"), "model": "gpt-5.5"}
+        given["extra_args"] = [word for setting in settings for word in ("-c", setting)]
+        return Request.model_validate(given | fields)
+
+
+@pytest.fixture
+def codex(codex_cli: Path, codex_which: Which, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodexLive:
+    """The real Codex with folders of its own; HOME is one of them."""
+    made = CodexLive(codex_cli, codex_which, tmp_path)
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(made.home / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(made.home / ".state"))
+    for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
 @pytest.fixture
 def policy() -> type[Policy]:
     """Makes a participant out of two functions."""

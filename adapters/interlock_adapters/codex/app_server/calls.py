@@ -1,0 +1,146 @@
+"""What the codec remembers of the calls of a run, within bounds, and which thread makes them.
+
+The main agent's thread is `main`; a sub-agent has a thread of its own, whose id is its `agent_id`. A call has the same
+id in the hooks, in the items and in the questions about it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from interlock.actions import Key
+from interlock.events import ToolFinished, ToolRequested
+from interlock.model import JsonValue
+from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
+from interlock_adapters.codex.app_server.wire import Item
+from interlock_adapters.codex.tools import HIDDEN, kind_of, subject_of
+
+__all__ = ["Bounded", "CallState", "Calls", "finished", "requested"]
+
+REMEMBERED = 4096
+"""Calls and sub-agents that are remembered; the oldest are forgotten first."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Bounded(OrderedDict[K, V]):
+    """A table that forgets its oldest entry past `REMEMBERED`."""
+
+    def remember(self, key: K, value: V) -> V:
+        """Add an entry."""
+        self[key] = value
+        if len(self) > REMEMBERED:
+            self.popitem(last=False)
+        return value
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call, from its first mention to its end."""
+
+    key: Key
+    name: str
+    kind: ToolKind
+    announced: bool = False
+    consulted: bool = False
+    let_through: bool = False
+    denied: bool = False
+    decided: JsonValue = None
+    """The input that was let through, in the shared vocabulary."""
+    told: str | None = None
+    """The command, or patch, that the agent was told to run."""
+    cwd: str | None = None
+    outside: int = 0
+    """How often it was asked whether this call may leave the sandbox."""
+    item: Item | None = None
+    """The item of the call, once it is over."""
+    hooked_after: bool = False
+    """The stream says that the hook after the call runs: whatever the stream says of its end came before."""
+    shown: JsonValue = None
+    """What the model was shown, once that was decided."""
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Calls:
+    """All calls of a run."""
+
+    main: str | None = None
+    """The thread of the main agent."""
+    _calls: Bounded[Key, CallState] = field(default_factory=Bounded[Key, CallState])
+
+    def agent_of(self, thread: str | None) -> str:
+        """The agent whose thread this is."""
+        return MAIN_AGENT if thread is None or thread == self.main else thread
+
+    def get(self, thread: str | None, call_id: str) -> CallState | None:
+        """What is known of a call."""
+        return self._calls.get(Key(self.agent_of(thread), call_id))
+
+    def open(self, thread: str | None, call_id: str, name: str) -> CallState:
+        """The state of a call, made at its first mention."""
+        key = Key(self.agent_of(thread), call_id)
+        return self._calls.get(key) or self._calls.remember(key, CallState(key, name, kind_of(name)))
+
+    def unfinished(self, agent_id: str) -> Iterator[CallState]:
+        """The calls of an agent that have not ended."""
+        yield from [state for key, state in self._calls.items() if key.agent_id == agent_id and not state.finished]
+
+    def describe(self, state: CallState, native: JsonValue) -> ToolCall:
+        """The call in the shared vocabulary."""
+        return ToolCall(
+            tool_call_id=state.key.call,
+            tool_name=state.name,
+            input=native,
+            tool_kind=state.kind,
+            subject=subject_of(state.name, native),
+            agent_id=state.key.agent_id,
+            cwd=None if state.name in HIDDEN else state.cwd,
+            hidden=HIDDEN.get(state.name, ()),
+        )
+
+
+def requested(call: ToolCall) -> ToolRequested:
+    """The event of a call's first mention."""
+    return ToolRequested(
+        agent_id=call.agent_id,
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        tool_kind=call.tool_kind,
+        input=call.input,
+        subject=call.subject,
+    )
+
+
+def finished(state: CallState) -> ToolFinished:
+    """The event of a call's end, from all that is known of it."""
+    state.finished = True
+    item = state.item
+    denied = state.denied or (item is not None and item.status == "declined")
+    if denied:
+        status = "denied"
+    elif item is None or item.status != "completed" or item.error is not None or item.exit_code not in {None, 0}:
+        status = "error"
+    else:
+        status = "ok"
+    return ToolFinished(
+        agent_id=state.key.agent_id,
+        tool_call_id=state.key.call,
+        tool_name=state.name,
+        tool_kind=state.kind,
+        status=status,
+        output=state.shown if state.shown is not None else _output(item),
+        by="agent" if denied and not state.denied else "",
+    )
+
+
+def _output(item: Item | None) -> JsonValue:
+    if item is None:
+        return None
+    if item.error is not None:
+        return item.error.message
+    return item.output if item.type == "commandExecution" else item.result

@@ -1,0 +1,16 @@
+"""What we did to end a turn, if we did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Intent"]
+
+
+@dataclass(slots=True)
+class Intent:
+    """Set when the turn is told to end, and read when it has."""
+
+    interrupted: bool = False
+    denied: str | None = None
+    """The reason of a denial that ends the run."""

@@ -1,0 +1,150 @@
+"""`codex app-server`: what it can do, the process of one run, and what cannot be had of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, LaunchFile, LaunchLink, Order
+from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
+from interlock.permission import Backstop, Otherwise, Posture
+from interlock.tools import ToolKind
+from interlock_adapters.codex import hooks, sandbox
+from interlock_adapters.codex.app_server.codec import AppServerCodec
+from interlock_adapters.codex.config import arguments, unmet_servers
+from interlock_adapters.codex.environment import (
+    CONFIG_HOME,
+    TEMPORARY,
+    dropped_variables,
+    set_variables,
+    unmet_variables,
+)
+from interlock_adapters.codex.extra_args import unmet_arguments
+from interlock_adapters.codex.login import CREDENTIALS_FILE, KEYS, chosen_login, unmet_login
+from interlock_adapters.codex.versions import NEWEST, OLDEST
+
+__all__ = ["AppServer"]
+
+LADDER = (
+    LadderStep("interrupt", 2.0),
+    LadderStep("close_input", 2.0),
+    LadderStep("signal", 1.0, "TERM"),
+)
+"""At the end of its input the server ends its commands and exits; SIGINT would leave them behind (0.171.0)."""
+
+SESSIONS = "codex/sessions"
+"""The durable folder of the sessions, in the state folder."""
+
+CAPABILITIES = Capabilities(
+    agent="codex",
+    transport="app-server",
+    versions=f"{OLDEST} to {NEWEST}",
+    asks=True,
+    asks_in_parallel=True,
+    sees_before="all",
+    sees_after="all",
+    deny=EVERY_KIND,
+    modify=EVERY_KIND,
+    replace=frozenset({ToolKind.SHELL, ToolKind.SHELL_INPUT, ToolKind.PATCH, ToolKind.MCP}),
+    replace_failed=frozenset({ToolKind.SHELL}),
+    holes=(
+        Hole(
+            what="input typed into a running command",
+            after=False,
+            closed_by="commands read from nothing, unless they open their terminal themselves",
+        ),
+        Hole(
+            what="what a command has said before its end",
+            before=False,
+            closed_by="where outputs are judged, it says all of it at its end",
+        ),
+        Hole(
+            what="a patch written as a heredoc of a command",
+            closed_by="commands are wrapped, and so are no such patches",
+        ),
+        Hole(
+            what="the directory of a command, where it is not that of the run",
+            after=False,
+            closed_by="a command refuses to run elsewhere",
+        ),
+        Hole(what="searches of the web", closed_by="they are switched off"),
+        Hole(what="the report of an image that could not be viewed", before=False, closed_by="no images are viewed"),
+        Hole(
+            what="the output of a failed call of an MCP tool",
+            before=False,
+            closed_by="a chain that may replace outputs takes no MCP servers",
+        ),
+        Hole(what="what a patch that does not apply says of it", before=False, closed_by="it repeats the patch alone"),
+    ),
+    backstops=(Backstop.SANDBOX, Backstop.NONE),
+    otherwise=frozenset(Otherwise),
+    confines=True,
+    network_switch=True,
+    resume=True,
+    fork=True,
+    images=True,
+    mcp_servers=frozenset({"stdio", "http"}),
+    output_schema=True,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+    instructions=True,
+    add_dirs=True,
+    interrupt=True,
+    steer=True,
+    several_turns=True,
+)
+
+
+class AppServer:
+    """JSON-RPC over stdin and stdout: approvals, questions, turns, and hooks that call us."""
+
+    name = "app-server"
+    capabilities = CAPABILITIES
+
+    def check(self, order: Order) -> Sequence[Unmet]:
+        """Everything that is wrong with the order at once."""
+        return (
+            *unmet_arguments(order.request.extra_args),
+            *sandbox.unmet_sandbox(order),
+            *unmet_servers(order),
+            *unmet_login(order),
+            *unmet_variables(order),
+        )
+
+    def launch(self, order: Order) -> Launch:
+        """The process for this order; deterministic."""
+        login = chosen_login(order)
+        links = [LaunchLink(f"{CONFIG_HOME}/sessions", f"{{state}}/{SESSIONS}", make="folder")]
+        if login.source == "file":
+            credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
+            links.append(LaunchLink(f"{CONFIG_HOME}/{CREDENTIALS_FILE}", credentials))
+        return Launch(
+            argv=tuple(_argv(order)),
+            env=set_variables(),
+            secret_env=frozenset(KEYS),
+            drop_env=dropped_variables(order),
+            files=(LaunchFile(f"{TEMPORARY}/.keep", ""),),
+            links=tuple(links),
+            endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES),),
+            refusals={hooks.ENDPOINT: hooks.REFUSAL},
+            ladder=LADDER,
+            confined=sandbox.confines_posture(order.request.permission),
+            warnings=(f"credentials: {login.described}", *_warnings(order)),
+        )
+
+    def codec(self, order: Order) -> Codec:
+        """A fresh translator for one process."""
+        return AppServerCodec(order)
+
+
+def _argv(order: Order) -> Iterator[Argument]:
+    yield Argument(order.host.binary)
+    yield Argument("app-server")
+    yield from arguments(order)
+    yield from (Argument(text, "unchecked") for text in order.request.extra_args)
+
+
+def _warnings(order: Order) -> Iterator[str]:
+    permission = order.request.permission
+    if permission.posture is Posture.FULL:
+        yield "the posture `full` runs without a sandbox: no backstop stands behind the chain"
+    elif sandbox.mode(permission) == "workspace-write":
+        yield "the sandbox keeps commands from .git, .codex and .agents alone, not from all that edits may not change"

@@ -1,0 +1,233 @@
+"""The messages of `codex app-server` that are read here, as Codex 0.171.0 speaks them.
+
+Unknown fields are kept and ignored, since every version adds some. Only what is read is declared. Deltas have no
+model: they are the most frequent messages by far.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from interlock.model import JsonValue
+
+__all__ = [
+    "Changed",
+    "CommandApproval",
+    "ErrorTold",
+    "HookTold",
+    "Item",
+    "ItemTold",
+    "PatchApproval",
+    "PlanTold",
+    "Thread",
+    "ThreadAnswer",
+    "TokenUsage",
+    "TokensTold",
+    "Turn",
+    "TurnError",
+    "TurnTold",
+    "UserInput",
+]
+
+
+class Part(BaseModel):
+    """A part of the wire."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Thread(Part):
+    """A conversation."""
+
+    id: str
+
+
+class ThreadAnswer(Part):
+    """What a thread that was begun, resumed or forked is said to be."""
+
+    thread: Thread
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: JsonValue = Field(default=None, alias="approvalPolicy")
+    approvals_reviewer: str | None = Field(default=None, alias="approvalsReviewer")
+    sandbox: JsonValue = None
+
+
+class TurnError(Part):
+    """Why a turn failed; `info` is a word, or an object of one word with details."""
+
+    message: str = ""
+    info: JsonValue = Field(default=None, alias="codexErrorInfo")
+
+
+class Turn(Part):
+    """One turn."""
+
+    id: str
+    status: str = ""
+    error: TurnError | None = None
+
+
+class TurnTold(Part):
+    """`turn/started`, `turn/completed`, and the answer to `turn/start` but for the thread."""
+
+    turn: Turn
+    thread: str = Field(default="", alias="threadId")
+
+
+class Change(Part):
+    """How a file changed."""
+
+    type: str = ""
+
+
+class Changed(Part):
+    """One file of a patch."""
+
+    path: str
+    kind: Change = Field(default_factory=Change)
+
+
+class ItemFailure(Part):
+    """Why a call of an MCP tool failed."""
+
+    message: str = ""
+
+
+class Item(Part):
+    """One thing that happened in a turn; which fields it has follows from its type."""
+
+    type: str
+    id: str = ""
+    text: str = ""
+    status: str | None = None
+    summary: list[str] = []
+    command: str | None = None
+    output: str | None = Field(default=None, alias="aggregatedOutput")
+    exit_code: int | None = Field(default=None, alias="exitCode")
+    changes: list[Changed] = []
+    server: str = ""
+    tool: str = ""
+    arguments: JsonValue = None
+    result: JsonValue = None
+    error: ItemFailure | None = None
+    query: str | None = None
+    receivers: list[str] = Field(default=[], alias="receiverThreadIds")
+    prompt: str | None = None
+
+
+class ItemTold(Part):
+    """`item/started` and `item/completed`."""
+
+    item: Item
+    thread: str = Field(alias="threadId")
+
+
+class HookEntry(Part):
+    """A line about a hook."""
+
+    kind: str = ""
+    text: str = ""
+
+
+class HookRun(Part):
+    """One run of a hook; the last part of its id is the id of the call."""
+
+    id: str
+    event: str = Field(default="", alias="eventName")
+    status: str = ""
+    entries: list[HookEntry] = []
+
+
+class HookTold(Part):
+    """`hook/started` and `hook/completed`."""
+
+    run: HookRun
+    thread: str = Field(alias="threadId")
+
+
+class TokenUsage(Part):
+    """Tokens; the cached ones are a part of the input, those of reasoning a part of the output."""
+
+    input: int = Field(default=0, alias="inputTokens")
+    cached: int = Field(default=0, alias="cachedInputTokens")
+    written: int = Field(default=0, alias="cacheWriteInputTokens")
+    output: int = Field(default=0, alias="outputTokens")
+    reasoning: int = Field(default=0, alias="reasoningOutputTokens")
+
+
+class TokenUsages(Part):
+    """Of the whole thread, and of the last request."""
+
+    total: TokenUsage
+    last: TokenUsage
+
+
+class TokensTold(Part):
+    """`thread/tokenUsage/updated`."""
+
+    usage: TokenUsages = Field(alias="tokenUsage")
+    thread: str = Field(alias="threadId")
+
+
+class ErrorTold(Part):
+    """`error`: a retry, if `will_retry`; else the turn's end repeats it."""
+
+    error: TurnError
+    will_retry: bool = Field(default=False, alias="willRetry")
+
+
+class PlanStep(Part):
+    """One step of the agent's plan."""
+
+    step: str
+    status: str
+
+
+class PlanTold(Part):
+    """`turn/plan/updated`."""
+
+    plan: list[PlanStep]
+    thread: str = Field(alias="threadId")
+
+
+class CommandApproval(Part):
+    """`item/commandExecution/requestApproval`."""
+
+    thread: str = Field(alias="threadId")
+    item: str = Field(alias="itemId")
+    kind: str = ""
+    command: str | None = None
+    reason: str | None = None
+
+
+class PatchApproval(Part):
+    """`item/fileChange/requestApproval`."""
+
+    thread: str = Field(alias="threadId")
+    item: str = Field(alias="itemId")
+    reason: str | None = None
+
+
+class Option(Part):
+    """One answer that a question offers."""
+
+    label: str
+    description: str = ""
+
+
+class UserQuestion(Part):
+    """One question."""
+
+    id: str
+    question: str
+    header: str = ""
+    options: list[Option] | None = None
+
+
+class UserInput(Part):
+    """`item/tool/requestUserInput`."""
+
+    thread: str = Field(alias="threadId")
+    item: str = Field(alias="itemId")
+    questions: list[UserQuestion]

@@ -1,0 +1,105 @@
+"""The configuration of a run: what stands in argv as `-c KEY=VALUE`, and what only the server's stdin is told.
+
+Nothing of the user's or the project's takes part: the config home is the run's own and no project is trusted. What is
+hosted, loads code or calls elsewhere is off (features of Codex 0.171.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from interlock.adapter import Argument, Order
+from interlock.capabilities import Unmet
+from interlock.model import JsonValue
+from interlock.request import HttpServer, StdioServer
+from interlock_adapters.codex import hooks
+
+__all__ = ["arguments", "mcp_servers", "toml", "unmet_servers"]
+
+_OFF = (
+    *("apps", "browser_use", "browser_use_external", "computer_use", "goals", "image_generation", "in_app_browser"),
+    *("memories", "plugins", "remote_plugin", "shell_snapshot", "skill_mcp_dependency_install", "tool_suggest"),
+)
+"""Hosted or self-installing tools, calls to other hosts, and a snapshot of the shell that commands could change."""
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def arguments(order: Order) -> Iterator[Argument]:
+    """The settings of this order for the command line; no secret is among them."""
+    for key, value in _settings(order).items():
+        yield Argument("-c")
+        yield Argument(f"{key}={toml(value)}")
+
+
+def _settings(order: Order) -> dict[str, JsonValue]:
+    fixed: dict[str, JsonValue] = {
+        "analytics.enabled": False,
+        "check_for_update_on_startup": False,
+        "web_search": "disabled",
+        "features.unbounded_connection_retries": False,
+        "features.default_mode_request_user_input": order.needs.answered,
+        **{f"features.{name}": False for name in _OFF},
+    }
+    if order.needs.chain_after:
+        fixed["features.view_image"] = False
+    return fixed | hooks.settings()
+
+
+def toml(value: JsonValue) -> str:
+    """A value as TOML on one line; raises TypeError for null, which TOML has not."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case list():
+            return "[" + ",".join(map(toml, value)) + "]"
+        case dict():
+            return "{" + ",".join(f"{_key(key)}={toml(each)}" for key, each in value.items()) + "}"
+        case None:
+            raise TypeError("TOML has no null")
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.match(key) else json.dumps(key, ensure_ascii=False)
+
+
+def mcp_servers(servers: Mapping[str, StdioServer | HttpServer]) -> dict[str, JsonValue]:
+    """The request's own MCP servers. Their calls are decided by the chain, so that Codex need not ask about them."""
+    return {name: _server(server) for name, server in servers.items()}
+
+
+def _server(server: StdioServer | HttpServer) -> JsonValue:
+    match server:
+        case StdioServer():
+            return {
+                "command": server.command,
+                "args": [*server.args],
+                "env": {**server.env},
+                "default_tools_approval_mode": "approve",
+            }
+        case HttpServer():
+            return {
+                "url": server.url,
+                "http_headers": {**server.headers},
+                "default_tools_approval_mode": "approve",
+            }
+
+
+def unmet_servers(order: Order) -> Iterator[Unmet]:
+    """Names that would make a tool's name ambiguous, and servers whose failures no hook is asked about."""
+    for name in order.request.mcp_servers:
+        if name == hooks.SERVER or not re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name):
+            reason = f"a name is letters, digits, `-`, and single `_` between them, and not `{hooks.SERVER}`"
+            yield Unmet(field=f"mcp_servers.{name}", value=name, reason=reason, alternatives=("another name",))
+    if order.request.mcp_servers and order.needs.replace:
+        yield Unmet(
+            field="mcp_servers",
+            value=", ".join(order.request.mcp_servers),
+            reason="Codex shows the model the output of a failed call of an MCP tool without asking its hooks",
+            alternatives=("a chain that replaces nothing", "no MCP servers"),
+        )

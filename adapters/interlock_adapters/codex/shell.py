@@ -1,0 +1,39 @@
+"""What a command is wrapped in before it runs, after it was decided and shown.
+
+Three things that no hook of Codex is told are closed by the text of the command itself (Codex 0.171.0). Where it runs:
+it refuses to in another directory than the one in which it was judged. Input typed into a running command
+(`write_stdin`): it reads from nothing. Output handed to the model while a command still runs, and the output of a patch
+that is written as a heredoc: all of it is said at the end, where the hook is asked.
+
+The command is one quoted word of `eval`, so that nothing in it can end the wrapping.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+__all__ = ["ran_command", "wrapped"]
+
+_SILENT = "exec </dev/null\n"
+_PLACE = '[ "$(pwd -P)" = {cwd} ] || {{ echo {words}; exit 126; }}\n'
+_WORDS = "commands run in {cwd} here, and no `workdir` is taken: begin the command with `cd DIRECTORY &&` instead"
+_AT_ONCE = (
+    '__interlock=$( (eval {command}) 2>&1; echo ".$?"); __interlock_code=${{__interlock##*.}}; '
+    'printf %s "${{__interlock%.*}}"; exit "$__interlock_code"'
+)
+
+
+def wrapped(command: str, *, at_once: bool, cwd: str | None) -> str:
+    """The command without input; `at_once`: with its whole output at its end; `cwd`: there and nowhere else."""
+    place = "" if cwd is None else _PLACE.format(cwd=shlex.quote(cwd), words=shlex.quote(_WORDS.format(cwd=cwd)))
+    quoted = shlex.quote(command)
+    return _SILENT + place + (_AT_ONCE.format(command=quoted) if at_once else f"eval {quoted}")
+
+
+def ran_command(line: str) -> str | None:
+    """The command in a command line as items and questions show it: `/bin/bash -lc 'COMMAND'`."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    return words[-1] if words else None
