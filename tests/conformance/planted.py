@@ -154,7 +154,7 @@ class NeverFinishes(BuggyCodec):
 
 class FinishesTwice(BuggyCodec):
     def event(self, event):
-        return [event, event] if isinstance(event, ToolFinished) else [event]
+        return [event, event.model_copy()] if isinstance(event, ToolFinished) else [event]
 
 
 class LoneSurrogate(BuggyCodec):
