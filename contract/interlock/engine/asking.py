@@ -246,21 +246,22 @@ class Asking:
 
     def _record(self, decision: str, reason: str, *, broken: bool = False, result: str | None = None) -> None:
         current = self.current
-        values: dict[str, object] = {
-            **(self._of_call or self._describe_call()),
-            "participant": current.name if current is not None else "chain",
-            "binding": current.binding if current is not None else "policy",
-            "decision": decision,
-            "reason": reason,
-            "broken": broken,
-            "result_digest": result,
-            "duration": time.perf_counter() - self._at,
-            "time": self.clock(),
-        }
+        values = (self._of_call or self._describe_call()).copy()
+        if current is not None:
+            values["participant"], values["binding"] = current.name, current.binding
+        values["decision"] = decision
+        if reason:
+            values["reason"] = reason
+        if broken:
+            values["broken"] = True
+        if result is not None:
+            values["result_digest"] = result
+        values["duration"] = time.perf_counter() - self._at
+        values["time"] = self.clock()
         self.records.append(_built(AuditRecord, values, RECORD_FIELDS))
 
     def _describe_call(self) -> dict[str, object]:
-        """What all records about the call as it stands have in common."""
+        """What all records about the call as it stands have in common, and a place for what each says itself."""
         call = self.call
         self._of_call = {
             "run_id": call.run_id,
@@ -270,7 +271,15 @@ class Asking:
             "tool_name": call.tool_name,
             "event": call.event,
             "round": call.round,
+            "participant": "chain",
+            "binding": "policy",
+            "decision": "",
+            "reason": "",
+            "broken": False,
             "input_digest": digest(call.input),
+            "result_digest": None,
+            "duration": 0.0,
+            "time": 0.0,
         }
         return self._of_call
 
