@@ -182,7 +182,24 @@ BEHAVIOURS = (
         "anthropics/claude-code#54196, GitGuardian/ggshield#1480",
     ),
     Behaviour("hooks:visible", "A blocked call is in the stream of events.", "design"),
-    # ---- outcomes, start, batches -----------------------------------------------------------------------------------
+    # ---- sessions, outcomes, start, batches -------------------------------------------------------------------------
+    Behaviour(
+        "sessions:directory",
+        "A session is resumed where it began, and nowhere else.",
+        "manaflow-ai/cmux#5941, anomalyco/opencode#49563",
+    ),
+    Behaviour("sessions:taken", "A failed start does not use up a session id.", "anthropics/claude-code#5524"),
+    Behaviour("sessions:two-runs", "Two runs do not go on with one session at once.", "siteboon/claudecodeui#883"),
+    Behaviour(
+        "sessions:not-found",
+        "A session that is not there is an error, and never a fresh start.",
+        "RichardAtCT/claude-code-telegram#16",
+    ),
+    Behaviour(
+        "sessions:permission",
+        "A resumed session runs under the permission of its own request.",
+        "openai/codex#40149, openclaw/openclaw#28244",
+    ),
     Behaviour(
         "outcome:is-error",
         "What the agent says of its turn decides, error before success, and the exit code only where it says nothing.",

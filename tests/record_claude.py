@@ -166,6 +166,7 @@ CASES: Mapping[str, Case] = {
     ]),
     "search": Case([Turn(bash("grep -rn heron ."), bash("find . -name '*.txt'", "t2")), DONE]),
     "plan": Case([Turn(call("EnterPlanMode", {})), Turn(call("ExitPlanMode", {"plan": "one, two"}, "t2")), DONE]),
+    "plan-mode": Case([Turn(Text("The plan: touch made.")), DONE], request={"mode": "plan"}),
     "sub-agent": Case([Turn(AGENT), Turn(bash("touch made", "t2")), Turn(Text("inner")), DONE]),
     "question": Case([Turn(call("AskUserQuestion", QUESTION)), DONE]),
     "question-declined": Case([Turn(call("AskUserQuestion", QUESTION)), DONE], answer=Answer(declined=True)),

@@ -364,7 +364,7 @@ ADAPTERS: Mapping[int, Callable[[], Any]] = {
     31: lambda: buggy(PassesWhatItCannotWrite),
     32: lambda: buggy(AnswersAgain),
     33: lambda: buggy(ShowsRefusedOutput),
-    40: lambda: claiming(plan_mode=True),
+    40: lambda: claiming(network_switch=True),
 }
 """By the number of the check that must catch it."""
 

@@ -31,8 +31,9 @@ async def test_a_session_is_resumed_in_its_directory_by_the_id_of_its_outcome(li
     assert remembers(request, "the heron")
 
 
+@pytest.mark.behaviour("sessions:directory")
 async def test_a_session_of_another_directory_is_not_found_before_anything_is_started(live):
-    """S1: the newest would resume it and the oldest not; here neither does."""
+    """The newest would resume it and the oldest not; here neither does."""
     first = await live.play([DONE])
     elsewhere = live.folder / "elsewhere"
     elsewhere.mkdir()
@@ -46,8 +47,8 @@ async def test_a_session_of_another_directory_is_not_found_before_anything_is_st
 
 
 @pytest.mark.parametrize("session", [Resume(id=MINE), Fork(id=MINE)], ids=["resume", "fork"])
+@pytest.mark.behaviour("sessions:not-found")
 async def test_an_unknown_session_is_never_quietly_a_new_one(live, session):
-    """S7."""
     with ScriptedModel([DONE]) as model, pytest.raises(Unsupported):
         await Client(state=live.state).run(live.request(model, session=session))
 
@@ -62,8 +63,9 @@ async def test_a_directory_of_any_name_keeps_its_sessions(live):
         assert second.outcome.session_id == first.outcome.session_id
 
 
+@pytest.mark.behaviour("sessions:taken")
 async def test_an_id_of_ours_is_taken_and_cannot_be_taken_twice(live):
-    """S4: what is taken is the transcript, so a second run of the id is an error and no second history."""
+    """What is taken is the transcript, so a second run of the id is an error and no second history."""
     first = await live.play([DONE], session=NewSession(id=MINE))
     assert (first.outcome.status, first.outcome.session_id) == (Status.COMPLETED, MINE)
     second = await live.play([DONE], session=NewSession(id=MINE))
@@ -71,8 +73,9 @@ async def test_an_id_of_ours_is_taken_and_cannot_be_taken_twice(live):
     assert [request for request in second.requests if request.kind == "turn"] == []
 
 
+@pytest.mark.behaviour("sessions:taken")
 async def test_each_run_has_a_fresh_session(live):
-    """S4: a run after a failed one reuses nothing of it."""
+    """A run after a failed one reuses nothing of it."""
     ids = [(await live.play([DONE])).outcome.session_id for _ in range(2)]
     assert len({*ids, None}) == 3
 
@@ -87,8 +90,9 @@ async def test_a_fork_leaves_the_session_as_it_was(live):
     assert not remembers(request, "the kingfisher")
 
 
+@pytest.mark.behaviour("sessions:two-runs")
 async def test_two_runs_do_not_go_on_with_one_session_at_once(live):
-    """S5: the second gets an error at once, and may go on once the first is over."""
+    """The second gets an error at once, and may go on once the first is over."""
     await live.play([DONE], session=NewSession(id=MINE))
     with ScriptedModel([Turn(Text("one"), Stall()), DONE]) as model, anyio.fail_after(60):
         request = live.request(model, session=Resume(id=MINE))
@@ -103,8 +107,9 @@ async def test_two_runs_do_not_go_on_with_one_session_at_once(live):
             assert (await other.run(request)).session_id == MINE
 
 
+@pytest.mark.behaviour("sessions:permission")
 async def test_a_resumed_run_has_the_permission_of_its_own_request(live):
-    """M2: what the first run was allowed is not what the second one is."""
+    """What the first run was allowed is not what the second one is."""
     write = ToolCall("Bash", {"command": "touch made"}, id="t1")
     first = await live.play([Turn(write), DONE], permission=Permission(posture="full"))
     assert (live.workspace / "made").exists()
