@@ -23,10 +23,11 @@ from interlock_adapters.claude import wire
 from interlock_adapters.claude.answers import FAULT, deny
 from interlock_adapters.claude.asks import WITHHOLDING, Asks
 from interlock_adapters.claude.calls import Calls
+from interlock_adapters.claude.counting import Counting
 from interlock_adapters.claude.handshake import Handshake
 from interlock_adapters.claude.login import chosen_login
 from interlock_adapters.claude.messages import Messages
-from interlock_adapters.claude.outcome import Intent, Memory, ending_of, usage_of
+from interlock_adapters.claude.outcome import Intent, Memory, Used, ending_of
 from interlock_adapters.claude.planning import Planning
 from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.stream import Stream
@@ -59,6 +60,7 @@ class ClaudeCodec:
         self._served = Served(self._calls, order.needs.servers)
         planning = Planning(order.request.mode == "plan")
         self._asks = Asks(self._calls, self._intent, order.hooks, self._interrupt_request, self._served, planning)
+        self._counting = Counting()
         self._messages = Messages(order.run_id)
         self._stream = Stream(self._calls, self._memory, self._messages)
         self._prompt: str | None = None
@@ -309,9 +311,10 @@ class ClaudeCodec:
         if self._done:
             return
         result = ResultLine.model_validate(message)
-        ending = ending_of(result, self._intent, self._memory)
+        used = Used(self._counting.turn(result), self._counting.cost)
+        ending = ending_of(result, self._intent, self._memory, used)
         if result.usage is not None:
-            yield Emit([UsageUpdated(usage=usage_of(result.usage), cost_usd=result.total_cost_usd)])
+            yield Emit([UsageUpdated(usage=self._counting.so_far, cost_usd=self._counting.cost)])
         follows, lost = self._messages.turn_over()
         if lost:
             yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 
 from interlock.actions import Ending
 from interlock.outcome import RateLimit, Reason, Status, Usage
-from interlock_adapters.claude.wire import ResultLine, WireUsage
+from interlock_adapters.claude.wire import ResultLine
 
-__all__ = ["Intent", "Memory", "ending_of", "usage_of"]
+__all__ = ["Intent", "Memory", "Used", "ending_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a turn used, and what the run has cost so far."""
+
+    turn: Usage
+    cost: float | None
 
 
 @dataclass(slots=True)
@@ -74,7 +82,7 @@ _STATUSES: Mapping[int, Reason] = {
 }
 
 
-def ending_of(result: ResultLine, intent: Intent, memory: Memory) -> Ending:
+def ending_of(result: ResultLine, intent: Intent, memory: Memory, used: Used) -> Ending:
     """The ending that the main agent's result line tells."""
     status, reason, message = _judged(result, intent, memory)
     return Ending(
@@ -83,26 +91,22 @@ def ending_of(result: ResultLine, intent: Intent, memory: Memory) -> Ending:
         message=message,
         text=result.result if status is Status.COMPLETED else None,
         structured=result.structured_output if status is Status.COMPLETED else None,
-        usage=usage_of(result.usage),
-        cost_usd=result.total_cost_usd,
+        usage=used.turn,
+        cost_usd=used.cost,
         session_id=result.session_id or memory.session_id,
         model=memory.model,
         turns=result.num_turns,
-        rate_limit=memory.rate_limit,
+        rate_limit=_limit(reason, memory),
         api_status=result.api_error_status,
     )
 
 
-def usage_of(usage: WireUsage | None) -> Usage:
-    """Tokens of the turn; None where the CLI says nothing."""
-    if usage is None:
-        return Usage()
-    return Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_input_tokens,
-        cache_write_tokens=usage.cache_creation_input_tokens,
-    )
+def _limit(reason: Reason | None, memory: Memory) -> RateLimit | None:
+    """The limit that the service told of; without a login it says of one that was hit no more than that."""
+    told = memory.rate_limit
+    if reason is Reason.RATE_LIMIT and (told is None or not told.blocking):
+        return RateLimit(status="rejected", blocking=True)
+    return told
 
 
 def _judged(result: ResultLine, intent: Intent, memory: Memory) -> tuple[Status, Reason | None, str]:

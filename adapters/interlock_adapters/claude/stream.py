@@ -199,7 +199,7 @@ class Stream:
 
     def _rate_limit(self, message: Object) -> Iterator[BaseEvent]:
         told = RateLimitLine.model_validate(message).rate_limit_info
-        blocking = told.status == "rejected"
+        blocking = told.status == "rejected" and not told.uses_overage
         limit = RateLimit(status=told.status, window=told.window, resets_at=told.resets_at, blocking=blocking)
         self._memory.rate_limit = limit
         yield RateLimited(limit=limit)

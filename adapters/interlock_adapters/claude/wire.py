@@ -23,6 +23,7 @@ __all__ = [
     "HookCallback",
     "HookInput",
     "InitLine",
+    "ModelUsage",
     "PermissionDenied",
     "RateLimitLine",
     "ResultLine",
@@ -118,6 +119,8 @@ class RateLimitInfo(Line):
     status: str = "unknown"
     resets_at: float | None = Field(default=None, alias="resetsAt")
     window: str | None = Field(default=None, alias="rateLimitType")
+    uses_overage: bool = Field(default=False, alias="isUsingOverage")
+    """What is beyond the limit is paid for, so nothing is blocked."""
 
 
 class RateLimitLine(Line):
@@ -135,6 +138,16 @@ class WireUsage(Line):
     cache_creation_input_tokens: int | None = None
 
 
+class ModelUsage(Line):
+    """Tokens and cost of one model, sub-agents included."""
+
+    input_tokens: int = Field(default=0, alias="inputTokens")
+    output_tokens: int = Field(default=0, alias="outputTokens")
+    cache_read_tokens: int = Field(default=0, alias="cacheReadInputTokens")
+    cache_write_tokens: int = Field(default=0, alias="cacheCreationInputTokens")
+    cost_usd: float = Field(default=0.0, alias="costUSD")
+
+
 class ResultLine(Line):
     """`result`: a turn ended. `subtype` success with `is_error` is the form of an API error."""
 
@@ -149,6 +162,8 @@ class ResultLine(Line):
     errors: list[JsonValue] = []
     total_cost_usd: float | None = None
     usage: WireUsage | None = None
+    model_usage: dict[str, ModelUsage] = Field(default={}, alias="modelUsage")
+    since_last: dict[str, ModelUsage] | None = Field(default=None, alias="model_usage_since_last_result")
     structured_output: JsonValue = None
 
 
