@@ -66,6 +66,7 @@ from interlock import (
     ToolKind,
     ToolOutput,
     ToolRequested,
+    TurnFinished,
     Unguarded,
     Unmet,
     Unsupported,
@@ -174,7 +175,7 @@ def each(event: Event) -> str:
             return event.type
         case SubagentStarted() | SubagentFinished():
             return event.subagent_id
-        case Notice() | Unguarded():
+        case Notice() | Unguarded() | TurnFinished():
             return event.message
         case Raw():
             return event.channel
