@@ -1,9 +1,9 @@
 """What a command is wrapped in before it runs, after it was decided and shown.
 
-Three things that no hook of Codex is told are closed by the text of the command itself (Codex 0.171.0). Where it runs:
-it refuses to in another directory than the one in which it was judged. Input typed into a running command
-(`write_stdin`): it reads from nothing. Output handed to the model while a command still runs, and the output of a patch
-that is written as a heredoc: all of it is said at the end, where the hook is asked.
+What no hook of Codex is told of is closed by the text of the command itself (Codex 0.171.0). Input typed into a
+running command (`write_stdin`): it reads from nothing. Output handed to the model while a command still runs, and the
+output of a patch that is written as a heredoc: all of it is said at the end, where the hook is asked. And a command
+refuses to run in another directory than the one in which it was judged.
 
 The command is one quoted word of `eval`, so that nothing in it can end the wrapping.
 """
@@ -16,7 +16,7 @@ __all__ = ["ran_command", "wrapped"]
 
 _SILENT = "exec </dev/null\n"
 _PLACE = '[ "$(pwd -P)" = {cwd} ] || {{ echo {words}; exit 126; }}\n'
-_WORDS = "commands run in {cwd} here, and no `workdir` is taken: begin the command with `cd DIRECTORY &&` instead"
+_WORDS = "this command was to run in {cwd}"
 _AT_ONCE = (
     '__interlock=$( (eval {command}) 2>&1; echo ".$?"); __interlock_code=${{__interlock##*.}}; '
     'printf %s "${{__interlock%.*}}"; exit "$__interlock_code"'

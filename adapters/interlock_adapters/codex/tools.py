@@ -42,7 +42,7 @@ _AGENT_TOOLS = frozenset({
 })  # fmt: skip
 
 HIDDEN: Mapping[str, tuple[str, ...]] = {
-    SHELL: ("workdir", "tty", "yield_time_ms", "max_output_tokens", "login", "shell", "sandbox_permissions"),
+    SHELL: ("tty", "yield_time_ms", "max_output_tokens", "login", "shell", "sandbox_permissions"),
 }
 """Parameters that hooks are not told."""
 

@@ -60,8 +60,10 @@ class CallState:
     """The item of the call, once it is over."""
     hooked_after: bool = False
     """The stream says that the hook after the call runs: whatever the stream says of its end came before."""
+    reported: JsonValue = None
+    """The output as the hook after the call was told of it."""
     shown: JsonValue = None
-    """What the model was shown, once that was decided."""
+    """What the model was shown in its place, if that was decided."""
     finished: bool = False
 
 
@@ -99,7 +101,7 @@ class Calls:
             tool_kind=state.kind,
             subject=subject_of(state.name, native),
             agent_id=state.key.agent_id,
-            cwd=None if state.name in HIDDEN else state.cwd,
+            cwd=state.cwd,
             hidden=HIDDEN.get(state.name, ()),
         )
 
@@ -119,26 +121,31 @@ def requested(call: ToolCall) -> ToolRequested:
 def finished(state: CallState) -> ToolFinished:
     """The event of a call's end, from all that is known of it."""
     state.finished = True
-    item = state.item
-    denied = state.denied or (item is not None and item.status == "declined")
-    if denied:
-        status = "denied"
-    elif item is None or item.status != "completed" or item.error is not None or item.exit_code not in {None, 0}:
-        status = "error"
-    else:
-        status = "ok"
+    denied = state.denied or (state.item is not None and state.item.status == "declined")
     return ToolFinished(
         agent_id=state.key.agent_id,
         tool_call_id=state.key.call,
         tool_name=state.name,
         tool_kind=state.kind,
-        status=status,
-        output=state.shown if state.shown is not None else _output(item),
+        status="denied" if denied else "ok" if _succeeded(state) else "error",
+        output=_output(state),
         by="agent" if denied and not state.denied else "",
     )
 
 
-def _output(item: Item | None) -> JsonValue:
+def _succeeded(state: CallState) -> bool:
+    """A command that has no item was stopped by the sandbox; another call that has none, and is hooked, succeeded."""
+    item = state.item
+    if item is None:
+        return state.hooked_after and state.kind is not ToolKind.SHELL
+    return item.status == "completed" and item.error is None and item.exit_code in {None, 0}
+
+
+def _output(state: CallState) -> JsonValue:
+    for known in (state.shown, state.reported):
+        if known is not None:
+            return known
+    item = state.item
     if item is None:
         return None
     if item.error is not None:

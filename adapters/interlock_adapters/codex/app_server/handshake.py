@@ -66,7 +66,7 @@ class Handshake:
 
     def answered(self, reply: Reply) -> Iterator[Action]:
         """The answer to one of them; `Ready` comes with the last, if nothing is wrong."""
-        result = cast("Object", reply.result) if isinstance(reply.result, dict) else dict[str, JsonValue]()
+        result: Object = cast("Object", reply.result) if isinstance(reply.result, dict) else {}
         match reply.method:
             case "initialize":
                 yield from self._initialized(result)

@@ -115,9 +115,9 @@ class HookCalls:
         if found is None:
             return
         asked, output = found
-        item = asked.state.item
+        item, asked.state.reported = asked.state.item, _shown(output)
         failed = item is not None and (item.exit_code not in {None, 0} or item.status == "failed")
-        yield from self._consult(asked, output=_shown(output), failed=failed)
+        yield from self._consult(asked, output=asked.state.reported, failed=failed)
 
     def _consult(self, asked: HookAsked, *, output: JsonValue = None, failed: bool = False) -> Iterator[Action]:
         if (asked.key, asked.stage) in self._open:

@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlock.actions import Action, Emit, Suspicion
+from interlock.actions import Action, Emit, Key, Suspicion
 from interlock.events import (
     BaseEvent,
     Compacted,
@@ -52,7 +52,9 @@ _SILENT = (
     *("project/", "remoteControl/", "skills/", "thread/", "turn/", "windows"),
 )
 """What known messages begin with that say nothing which another does not."""
-_OWN_ITEMS = frozenset({"userMessage", "hookPrompt", "plan", "sleep", "enteredReviewMode", "exitedReviewMode"})
+_OWN_ITEMS = frozenset({
+    "enteredReviewMode", "exitedReviewMode", "functionCallOutput", "hookPrompt", "plan", "sleep", "userMessage",
+})  # fmt: skip
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "delete": "delete"}
 _STEPS: Mapping[str, Literal["pending", "in_progress", "completed"]] = {
     "pending": "pending",
@@ -89,7 +91,6 @@ class Stream:
             "item/reasoning/summaryTextDelta": self._thought,
             "item/started": self._item_begins,
             "thread/compacted": self._compacted,
-            "thread/started": self._thread,
             "thread/tokenUsage/updated": self._tokens,
             "turn/plan/updated": self._plan,
             "warning": self._warning,
@@ -155,6 +156,8 @@ class Stream:
                     yield Emit([Thinking(text=text, agent_id=agent)])
             case "contextCompaction":
                 yield Emit([Compacted(agent_id=agent)])
+            case "subAgentActivity" | "collabAgentToolCall":
+                yield from self._subagents_told(told)
             case _ if (name := _tool_of(item)) is not None:
                 yield from self._call_over(told, name)
             case other if other not in _OWN_ITEMS:
@@ -180,8 +183,20 @@ class Stream:
             events.append(FilesChanged(agent_id=state.key.agent_id, tool_call_id=state.key.call, changes=changes))
         if not state.finished and (not state.let_through or told.item.status == "declined" or _is_unhooked(told.item)):
             events.append(finished(state))
-        for thread in told.item.receivers:
-            events.extend(self._subagent(thread, state.key.call, told.item.prompt or ""))
+        if events:
+            yield Emit(events)
+
+    def _subagents_told(self, told: ItemTold) -> Iterator[Action]:
+        """A sub-agent was started, or talked to: of the call that did so only hooks tell in full."""
+        item = told.item
+        state = self._calls.get(told.thread, item.id)
+        if state is not None:
+            state.item = item.model_copy(update={"status": item.status or "completed"})
+        started = [item.agent] if item.agent and item.kind == "started" else item.receivers
+        events = [event for thread in started for event in self._subagent(thread, item.id, item.prompt or "")]
+        if events and (state is None or not state.let_through):
+            key = Key(self._calls.agent_of(told.thread), item.id)
+            yield Suspicion("no_decision", "a sub-agent was started, and nobody had decided about it", key)
         if events:
             yield Emit(events)
 
@@ -211,14 +226,7 @@ class Stream:
 
     # ---- News -------------------------------------------------------------------------------------------------------
 
-    def _thread(self, message: Object) -> Iterator[Action]:
-        match message.get("thread"):
-            case {"id": str(thread)} if self._calls.main is not None and thread != self._calls.main:
-                yield Emit(list(self._subagent(thread, None, "")))
-            case _:
-                return
-
-    def _subagent(self, thread: str, call: str | None, prompt: str) -> Iterator[BaseEvent]:
+    def _subagent(self, thread: str, call: str, prompt: str) -> Iterator[BaseEvent]:
         if thread not in self._subagents:
             self._subagents.remember(thread, None)
             yield SubagentStarted(subagent_id=thread, tool_call_id=call, description=prompt)

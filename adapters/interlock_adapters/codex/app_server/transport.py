@@ -40,6 +40,7 @@ CAPABILITIES = Capabilities(
     versions=f"{OLDEST} to {NEWEST}",
     asks=True,
     asks_in_parallel=True,
+    questions=True,
     sees_before="all",
     sees_after="all",
     deny=EVERY_KIND,
@@ -60,11 +61,6 @@ CAPABILITIES = Capabilities(
         Hole(
             what="a patch written as a heredoc of a command",
             closed_by="commands are wrapped, and so are no such patches",
-        ),
-        Hole(
-            what="the directory of a command, where it is not that of the run",
-            after=False,
-            closed_by="a command refuses to run elsewhere",
         ),
         Hole(what="searches of the web", closed_by="they are switched off"),
         Hole(what="the report of an image that could not be viewed", before=False, closed_by="no images are viewed"),

@@ -114,6 +114,8 @@ class Item(Part):
     query: str | None = None
     receivers: list[str] = Field(default=[], alias="receiverThreadIds")
     prompt: str | None = None
+    kind: str | None = None
+    agent: str | None = Field(default=None, alias="agentThreadId")
 
 
 class ItemTold(Part):

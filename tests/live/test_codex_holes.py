@@ -1,0 +1,165 @@
+"""What hooks of the real Codex do not see is closed: input, late output, heredoc patches, hosted tools, sub-agents."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from interlock import Allow, DenyCall, Modify, Replace, Unsupported
+from interlock.events import SubagentStarted, ToolFinished, ToolRequested
+from interlock_fixtures.scripted_model import Text, ToolCall, Turn
+
+pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+DONE = Turn(Text("done"))
+FULL = {"posture": "full"}
+DIRECT, CODE = "gpt-5.5", "gpt-6.2-sol"
+BOTH_STYLES = pytest.mark.parametrize("model", [DIRECT, CODE])
+HEREDOC = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: tiger-lily.txt\n+x\n*** End Patch\nEOF"
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        about = {"name": "e", "version": "1"}
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+    elif asked["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+        result = {"tools": [{"name": "echo", "inputSchema": schema}]}
+    elif asked["method"] == "tools/call":
+        given = asked["params"]["arguments"]
+        said = "echoed " + json.dumps(given)
+        result = {"content": [{"type": "text", "text": said}], "isError": given.get("x") == "bad"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def call(model: str, name: str, given: dict, call_id: str) -> ToolCall:
+    if model == DIRECT:
+        return ToolCall(name, given, call_id)
+    return ToolCall("exec", {"input": f"text(await tools.{name.replace('/', '__')}({json.dumps(given)}))"}, call_id)
+
+
+def shell(model: str, command: str, call_id: str = "c1", **more: object) -> ToolCall:
+    return call(model, "exec_command", {"cmd": command, **more}, call_id)
+
+
+def names(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def typing(model: str, text: str, wait: int = 5000):
+    """Types into the command that the model was last told to be running."""
+
+    def reply(request):
+        found = re.search(r"session(?:_id| ID)\D*(\d+)", request.shown[-1].content)
+        if found is None:
+            return Turn(Text("nothing runs"))
+        return Turn(
+            call(model, "write_stdin", {"session_id": int(found[1]), "chars": text, "yield_time_ms": wait}, "w")
+        )
+
+    return reply
+
+
+@BOTH_STYLES
+@pytest.mark.parametrize("tty", [False, True])
+async def test_a_shell_that_waits_for_input_gets_none(codex, policy, model, tty):
+    script = [Turn(shell(model, "bash", yield_time_ms=1000, tty=tty)), typing(model, "touch typed\n"), DONE]
+    played = await codex.play(script, policy(), model=model, permission=FULL)
+    assert names(codex.workspace) == []
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+
+
+@BOTH_STYLES
+async def test_no_output_of_a_long_command_reaches_the_model_unjudged(codex, policy, model):
+    guard = policy(after=lambda asked: Replace(output="hidden") if "tiger" in str(asked.output) else Allow())
+    command = "echo tiger-$((1+1)); sleep 2; echo late"
+    script = [Turn(shell(model, command, yield_time_ms=300)), typing(model, ""), DONE]
+    played = await codex.play(script, guard, model=model, permission=FULL)
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert "hidden" in played.result("w").content
+    assert not played.knows(b"tiger-2")
+
+
+@BOTH_STYLES
+async def test_a_patch_written_as_a_heredoc_is_a_command_like_any_other(codex, policy, model):
+    guard = policy(after=lambda _: Replace(output="hidden"))
+    played = await codex.play([Turn(shell(model, HEREDOC)), DONE], guard, model=model, permission=FULL)
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert "hidden" in played.result("c1").content
+    assert [asked.tool_name for asked in guard.calls] == ["Bash", "Bash"]
+
+
+async def test_a_search_that_the_service_runs_is_noticed(codex, policy):
+    played = await codex.play([Turn(ToolCall("web_search", {"query": "weather"}, "w1"), Text("sunny"))], policy())
+    offered = json.dumps(played.requests[0].body["tools"])
+    assert "web_search" not in offered
+    assert [kind for kind, *_ in played.unguarded()] == ["no_decision"]
+
+
+@BOTH_STYLES
+async def test_a_call_of_an_mcp_tool_is_denied_and_rewritten(codex, policy, model, tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text(SERVER)
+    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+
+    def before(asked):
+        assert (asked.tool_kind, asked.subject.mcp) == ("mcp", "e/echo")
+        match asked.input["x"]:
+            case "no":
+                return DenyCall(reason="not this")
+            case "plain":
+                return Modify(input={"x": "changed"})
+            case _:
+                return Allow()
+
+    script = [Turn(call(model, "mcp__e/echo", {"x": x}, x)) for x in ("no", "plain", "bad")]
+    played = await codex.play([*script, DONE], policy(before), model=model, permission=FULL, mcp_servers=servers)
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert "not this" in played.result("no").content
+    assert "changed" in played.result("plain").content
+    assert [event.status for event in played.of(ToolFinished)] == ["denied", "ok", "error"]
+    assert "changed" in str(played.of(ToolFinished)[1].output)
+    narrow = await codex.play([script[2], DONE], model=model, permission={"posture": "edit"}, mcp_servers=servers)
+    assert narrow.of(ToolFinished)[0].status == "denied"
+    with pytest.raises(Unsupported):
+        await codex.play([DONE], policy(after=lambda _: Replace(output="x")), permission=FULL, mcp_servers=servers)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.4", CODE])
+async def test_a_call_of_a_sub_agent_is_judged_under_its_own_name(codex, policy, model):
+    brief = {"message": "INNER"} if model != CODE else {"task_name": "inner", "message": "INNER", "fork_turns": "none"}
+    name = "multi_agent_v1/spawn_agent" if model != CODE else "collaboration/spawn_agent"
+    asked_for = []
+
+    def is_inner(request) -> bool:
+        return b"INNER" in request.raw and b"the outer prompt" not in request.raw
+
+    def reply(request):
+        if is_inner(request):
+            inner = shell(DIRECT if model != CODE else CODE, "touch made", "inner")
+            return Turn(Text("report")) if request.shown else Turn(inner)
+        asked_for.append(request)
+        if len(asked_for) == 1:
+            return Turn(ToolCall(name, brief, "outer"))
+        return (
+            Turn(shell(DIRECT if model != CODE else CODE, "sleep 3", f"wait{len(asked_for)}"))
+            if len(asked_for) == 2
+            else DONE
+        )
+
+    guard = policy(lambda asked: DenyCall(reason="no touching") if "touch" in str(asked.input) else Allow())
+    played = await codex.play([reply] * 6, guard, model=model, prompt="the outer prompt", permission=FULL)
+    inner = [asked for asked in guard.calls if "touch" in str(asked.input)]
+    assert [asked.agent_id == "main" for asked in inner] == [False], played.outcome
+    assert names(codex.workspace) == []
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert [event.subagent_id for event in played.of(SubagentStarted)] == [inner[0].agent_id]
+    requested = {(event.agent_id, event.tool_call_id): event for event in played.of(ToolRequested)}
+    assert len(requested) == len(played.of(ToolRequested))
