@@ -36,9 +36,9 @@ __all__ = ["AppServerCodec"]
 
 NOISE_KEPT = 4096
 """Bytes of stdout that are kept of what was no message."""
-CLEANING = "cleaning"
-CLEANING_LIMIT = 1.5
-"""Seconds for the commands of a turn that was interrupted to be ended."""
+SETTLING = "settling"
+SETTLING_LIMIT = 1.5
+"""Seconds after a turn for its commands to be ended, if it was interrupted, and for late messages to be answered."""
 
 
 class AppServerCodec:
@@ -57,6 +57,9 @@ class AppServerCodec:
         self._stream = Stream(self._calls, self._hooks, self._memory)
         self._prompt: str | None = None
         self._early: list[str] = []
+        self._steering: dict[jsonrpc.Id, str] = {}
+        """Messages into the turn of which the server has not said whether they came in time."""
+        self._late: list[str] = []
         self._turn: str | None = None
         """The turn that runs, once the server has named it."""
         self._prompted = False
@@ -101,11 +104,10 @@ class AppServerCodec:
         return tuple(self._steer(text))
 
     def _steer(self, text: str) -> Iterator[Action]:
-        if self._turn is not None:
-            yield self._ask(
-                "turn/steer",
-                {"threadId": self._calls.main, "expectedTurnId": self._turn, "input": [_text(text)]},
-            )
+        told: JsonValue = {"threadId": self._calls.main, "expectedTurnId": self._turn, "input": [_text(text)]}
+        request, message = self._peer.request("turn/steer", told)
+        self._steering[request] = text
+        yield Send(message + b"\n")
 
     def interrupt(self) -> Sequence[Action]:
         """Before the prompt there is nothing to interrupt: the run just ends."""
@@ -136,7 +138,7 @@ class AppServerCodec:
 
     def woke(self, key: str) -> Sequence[Action]:
         """A hook waited long enough for the stream, or an interrupted turn for the end of its commands."""
-        if key == CLEANING:
+        if key == SETTLING:
             return tuple(self._end(self._held)) if self._held is not None else ()
         return tuple(self._hooks.woke(key))
 
@@ -276,6 +278,9 @@ class AppServerCodec:
             yield from self._turn_named(TurnTold.model_validate(reply.result).turn.id)
         elif reply.method == "thread/backgroundTerminals/clean" and self._held is not None:
             yield from self._end(self._held)
+        elif reply.method == "turn/steer":
+            self._steering.pop(reply.id, None)
+            yield from self._settled()
 
     def _failed(self, failure: Failure) -> Iterator[Action]:
         match failure.method:
@@ -283,7 +288,8 @@ class AppServerCodec:
                 error = TurnError(message=failure.message, codexErrorInfo="badRequest")
                 yield from self._turn_over(Turn(id="", status="failed", error=error))
             case "turn/steer":
-                yield _notice("message_lost", f"a message was not taken up by the agent: {failure.message}")
+                self._late.append(self._steering.pop(failure.id, ""))
+                yield from self._settled()
             case "thread/backgroundTerminals/clean" if self._held is not None:
                 yield from self._end(self._held)
             case method if self._handshake.expects(method):
@@ -310,6 +316,7 @@ class AppServerCodec:
         if self._done or self._turn is not None:
             return
         self._turn = turn
+        self._memory.turns.remember(turn, None)
         early, self._early = self._early, []
         for text in early:
             yield from self._steer(text)
@@ -329,15 +336,34 @@ class AppServerCodec:
         wants = self._order.request.output_schema is not None
         structured = _json(self._memory.text) if wants else None
         ending = ending_of(turn, self._intent, self._memory, structured=structured, wants_structure=wants)
-        if turn.status != "interrupted":
-            yield from self._end(ending)
-            return
         self._held = ending
-        yield self._ask("thread/backgroundTerminals/clean", {"threadId": self._calls.main})
-        yield Wake(CLEANING, CLEANING_LIMIT)
+        if turn.status == "interrupted":
+            yield self._ask("thread/backgroundTerminals/clean", {"threadId": self._calls.main})
+            yield Wake(SETTLING, SETTLING_LIMIT)
+        elif self._steering:
+            yield Wake(SETTLING, SETTLING_LIMIT)
+        else:
+            yield from self._settled()
+
+    def _settled(self) -> Iterator[Action]:
+        """All messages into the turn are answered: those that came too late are the next turn."""
+        if self._held is None or self._steering:
+            return
+        late, self._late = [text for text in self._late if text], []
+        if not late or self._intent.interrupted or self._intent.denied is not None:
+            yield from self._end(self._held)
+            return
+        ending, self._held = self._held, None
+        yield RunDone(replace(ending, version=self._handshake.version, more=True))
+        self._next_turn()
+        self._prompt = "\n\n".join(late)
+        yield from self._prompt_if_ready()
 
     def _end(self, ending: Ending) -> Iterator[Action]:
         self._done, self._held, self._turn = True, None, None
+        if lost := len(self._steering) + len(self._late) + len(self._early):
+            yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
+        self._steering, self._late, self._early = {}, [], []
         yield RunDone(replace(ending, version=self._handshake.version))
 
 

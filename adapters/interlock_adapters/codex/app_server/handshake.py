@@ -66,7 +66,8 @@ class Handshake:
 
     def answered(self, reply: Reply) -> Iterator[Action]:
         """The answer to one of them; `Ready` comes with the last, if nothing is wrong."""
-        result: Object = cast("Object", reply.result) if isinstance(reply.result, dict) else {}
+        told = reply.result
+        result: Object = cast("Object", told) if isinstance(told, dict) else {}
         match reply.method:
             case "initialize":
                 yield from self._initialized(result)

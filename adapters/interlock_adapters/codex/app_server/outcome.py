@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from interlock.actions import Ending
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit, Reason, Status, Usage
+from interlock_adapters.codex.app_server.calls import Bounded
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.wire import TokenUsage, TokenUsages, Turn, TurnError
 
@@ -59,10 +60,12 @@ class Tokens:
     _turn: tuple[int, ...] = (0, 0, 0, 0, 0)
     """What was used before this turn began."""
 
-    def told(self, thread: str, usage: TokenUsages) -> None:
-        """A thread told its total, and what was added last."""
+    def told(self, thread: str, usage: TokenUsages, *, earlier: bool) -> None:
+        """A thread told its total, and what was added last; `earlier`: by a turn of an earlier run."""
         total, last = _parts(usage.total), _parts(usage.last)
-        if thread not in self._before:
+        if earlier:
+            self._before[thread] = total
+        elif thread not in self._before:
             self._before[thread] = tuple(max(0, all_ - new) for all_, new in zip(total, last, strict=True))
         self._now[thread] = total
 
@@ -100,6 +103,8 @@ class Memory:
     model: str | None = None
     text: str | None = None
     """The last message of the main agent in this turn."""
+    turns: Bounded[str, None] = field(default_factory=Bounded[str, None])
+    """The turns of this run that the server has named."""
     rate_limit: RateLimit | None = None
     tokens: Tokens = field(default_factory=Tokens)
 

@@ -233,7 +233,8 @@ class Stream:
 
     def _tokens(self, message: Object) -> Iterator[Action]:
         told = TokensTold.model_validate(message)
-        self._memory.tokens.told(told.thread, told.usage)
+        earlier = told.thread == self._calls.main and told.turn not in self._memory.turns
+        self._memory.tokens.told(told.thread, told.usage, earlier=earlier)
         yield Emit([UsageUpdated(usage=self._memory.tokens.usage(of_turn=False))])
 
     def _plan(self, message: Object) -> Iterator[Action]:

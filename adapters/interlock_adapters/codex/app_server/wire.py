@@ -170,6 +170,7 @@ class TokensTold(Part):
 
     usage: TokenUsages = Field(alias="tokenUsage")
     thread: str = Field(alias="threadId")
+    turn: str = Field(alias="turnId")
 
 
 class ErrorTold(Part):
