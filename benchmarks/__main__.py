@@ -1,0 +1,72 @@
+"""`python -m benchmarks [--quick] [--json FILE] [--rounds N] [ROW]...`: measure, and print one table.
+
+The contestants take turns, round after round, so that whatever else the machine does disturbs all of them alike.
+`--profile` prints instead where the time of the first row goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import profiles
+from benchmarks.contestants import CONTESTANTS
+from benchmarks.lab import Lab, TaskFailed
+from benchmarks.rows import ROWS, Row
+from benchmarks.table import Cell, Line, as_json, circumstances, text
+
+
+def measure(lab: Lab, row: Row, rounds: int) -> Line:
+    """All contestants of a row, by turns."""
+    installed = {contestant.name: contestant.version is not None for contestant in CONTESTANTS}
+    cells = {name: Cell(failure="" if installed[name] else "not installed") for name in row.contestants}
+    for _ in range(rounds):
+        for name, cell in cells.items():
+            if cell.failure:
+                continue
+            try:
+                cell.samples.append(row.measure(lab, name))
+            except TaskFailed as error:
+                cell.failure = "failed"
+                print(f"{row.name}, {name}: {error}", file=sys.stderr)
+    return Line(row, cells)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Interlock beside its peers.")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(row.name for row in ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: whether it works")
+    parser.add_argument("--rounds", type=int, help="how often each contestant is measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes, for deltas and mix")
+    given = parser.parse_args()
+    unknown = set(given.rows) - {row.name for row in ROWS}
+    if unknown:
+        parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
+    return given
+
+
+def main() -> int:
+    """Measure; 1 if a figure of ours could not be taken, 0 whether or not the targets are reached."""
+    given = arguments()
+    with Lab(quick=given.quick) as lab:
+        if given.profile:
+            profiles.show(lab, given.rows)
+            return 0
+        lines = []
+        for row in ROWS:
+            if not given.rows or row.name in given.rows:
+                print(f"{row.name} ...", file=sys.stderr)
+                lines.append(measure(lab, row, given.rounds or (1 if given.quick else row.rounds)))
+    print(text(lines))
+    print("- " + ", ".join(f"{key}: {value}" for key, value in circumstances().items()))
+    if given.json is not None:
+        given.json.write_text(json.dumps(as_json(lines), indent=2) + "\n", encoding="utf-8")
+    return 1 if any(line.verdict == "failed" for line in lines) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
