@@ -177,7 +177,7 @@ class Live:
         with ScriptedModel(script) as model, anyio.fail_after(LIMIT):
             events: list[object] = []
             async with (
-                Client(interceptors=chain, state=self.state, **(client or {})) as interlock,
+                Client(**{"interceptors": chain, "state": self.state, **(client or {})}) as interlock,
                 interlock.stream(self.request(model, **fields)) as run,
             ):
                 async for event in run:
@@ -215,6 +215,7 @@ class CodexLive(Live):
         settings = [word for word in words if word.startswith("model_provider")]
         given: dict[str, object] = {"agent": "codex", "prompt": prompt, "cwd": str(self.workspace), "login": "env"}
         given |= {"binary": str(self.cli), "env": service.environment("codex"), "model": "gpt-5.5"}
+        given |= {"transport": "app-server"}
         given["extra_args"] = [word for setting in settings for word in ("-c", setting)]
         return Request.model_validate(given | fields)
 

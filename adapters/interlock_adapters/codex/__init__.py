@@ -1,4 +1,4 @@
-"""OpenAI's Codex CLI, driven over its `app-server` protocol."""
+"""OpenAI's Codex CLI, driven over `exec` and `app-server`."""
 
 from interlock_adapters.codex.adapter import adapter
 

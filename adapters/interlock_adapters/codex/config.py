@@ -16,7 +16,7 @@ from interlock.model import JsonValue
 from interlock.request import HttpServer, StdioServer
 from interlock_adapters.codex import hooks
 
-__all__ = ["arguments", "mcp_servers", "toml", "unmet_servers"]
+__all__ = ["arguments", "mcp_servers", "quiet_arguments", "toml", "unmet_servers"]
 
 _OFF = (
     *("apps", "browser_use", "browser_use_external", "computer_use", "goals", "image_generation", "in_app_browser"),
@@ -26,25 +26,34 @@ _OFF = (
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
+def quiet_arguments() -> Iterator[Argument]:
+    """What every run sets: nothing hosted, and no calls elsewhere."""
+    return _as_arguments(_quiet())
+
+
 def arguments(order: Order) -> Iterator[Argument]:
-    """The settings of this order for the command line; no secret is among them."""
-    for key, value in _settings(order).items():
-        yield Argument("-c")
-        yield Argument(f"{key}={toml(value)}")
+    """The settings of this order where hooks and questions are served; no secret is among them."""
+    settings = _quiet()
+    settings["features.default_mode_request_user_input"] = order.needs.answered
+    if order.needs.chain_after:
+        settings["features.view_image"] = False
+    return _as_arguments(settings | hooks.settings())
 
 
-def _settings(order: Order) -> dict[str, JsonValue]:
-    fixed: dict[str, JsonValue] = {
+def _quiet() -> dict[str, JsonValue]:
+    return {
         "analytics.enabled": False,
         "check_for_update_on_startup": False,
         "web_search": "disabled",
         "features.unbounded_connection_retries": False,
-        "features.default_mode_request_user_input": order.needs.answered,
         **{f"features.{name}": False for name in _OFF},
     }
-    if order.needs.chain_after:
-        fixed["features.view_image"] = False
-    return fixed | hooks.settings()
+
+
+def _as_arguments(settings: Mapping[str, JsonValue]) -> Iterator[Argument]:
+    for key, value in settings.items():
+        yield Argument("-c")
+        yield Argument(f"{key}={toml(value)}")
 
 
 def toml(value: JsonValue) -> str:

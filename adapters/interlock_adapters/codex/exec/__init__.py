@@ -1,0 +1,1 @@
+"""`codex exec --json`: one process is one turn, the prompt in and JSON lines out."""

@@ -1,0 +1,291 @@
+"""The sans-IO translator of one `codex exec`: the prompt goes in at once, lines come out.
+
+Nothing here asks or decides: what may run is said by the sandbox. A line that cannot be understood is `Raw`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, cast
+
+from pydantic import ValidationError
+
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, Ready, RunDone, Send, Stage, Suspicion, Verdict
+from interlock.adapter import Order
+from interlock.approval import Answer
+from interlock.events import (
+    BaseEvent,
+    FileChange,
+    FilesChanged,
+    Notice,
+    Raw,
+    Retrying,
+    SubagentStarted,
+    Text,
+    Thinking,
+    ToolFinished,
+    ToolRequested,
+)
+from interlock.framing.json_objects import NotJson, parse_object
+from interlock.framing.lines import LineFramer, Oversized
+from interlock.model import JsonValue
+from interlock.outcome import Reason, Status
+from interlock.request import NewSession
+from interlock.tools import ToolCall
+from interlock_adapters.codex.exec.outcome import api_status, reason_of, usage_of
+from interlock_adapters.codex.exec.wire import ErrorLine, Item, ItemLine, ThreadLine, TurnLine
+from interlock_adapters.codex.shell import ran_command
+from interlock_adapters.codex.tools import PATCH, SHELL, describe, mcp_name
+
+__all__ = ["ExecCodec"]
+
+NOISE_KEPT = 4096
+"""Bytes of stdout that are kept of what was no message."""
+REMEMBERED = 4096
+"""Items that are remembered as begun."""
+_CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "delete": "delete"}
+
+Object = Mapping[str, JsonValue]
+
+
+class ExecCodec:
+    """Reads one process, which is one turn."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._fresh = isinstance(order.request.session, NewSession)
+        self._framer = LineFramer()
+        self._session: str | None = None
+        self._text: str | None = None
+        self._begun: OrderedDict[str, None] = OrderedDict()
+        self._retries = 0
+        self._interrupted = False
+        self._done = False
+        self._noise = b""
+
+    # ---- What we say ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Sequence[Action]:
+        """There is nothing to say before the prompt."""
+        return ()
+
+    def prompt(self, prompt: str) -> Sequence[Action]:
+        """The whole of its input; it waits for the end of that."""
+        return (Send(prompt.encode()), CloseInput())
+
+    def steer(self, text: str) -> Sequence[Action]:
+        """Its input is closed."""
+        del text
+        return ()
+
+    def interrupt(self) -> Sequence[Action]:
+        """It has no word for that: the run ends, and the process by a signal."""
+        if self._done:
+            return ()
+        self._interrupted = True
+        return tuple(self._end(Ending(Status.CANCELLED, session_id=self._session)))
+
+    def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
+        """This transport has no endpoint."""
+        del body
+        return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+
+    def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
+        """Nothing is ever asked."""
+        del key, stage, verdict
+        return ()
+
+    def woke(self, key: str) -> Sequence[Action]:
+        """Nothing is waited for."""
+        del key
+        return ()
+
+    # ---- What it says -----------------------------------------------------------------------------------------------
+
+    def received(self, channel: str, data: bytes) -> Sequence[Action]:
+        """Bytes of stdout, in pieces of any size."""
+        if channel != "stdout":
+            return ()
+        return [action for line in self._framer.feed(data) for action in self._line(line)]
+
+    def eof(self, channel: str) -> Sequence[Action]:
+        """The unterminated rest is a line of its own."""
+        if channel != "stdout":
+            return ()
+        return [action for line in self._framer.close() for action in self._line(line)]
+
+    def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
+        """Without the end of a turn the process crashed, or never began one."""
+        del files
+        if self._done:
+            return ()
+        how = f"exit {code}" if signal is None else f"signal {signal}"
+        reason, message = Reason.CRASHED, f"the agent ended without a result ({how})"
+        if self._session is None and code == 1 and not self._fresh:
+            reason, message = Reason.SESSION_NOT_FOUND, f"the agent ended before it went on with the session ({how})"
+        elif self._session is None and code in {1, 2}:
+            reason, message = Reason.BAD_REQUEST, f"the agent ended before it began ({how})"
+        return tuple(self._end(Ending(Status.FAILED, reason, message, session_id=self._session)))
+
+    def _line(self, line: bytes | Oversized) -> Iterator[Action]:
+        if isinstance(line, Oversized):
+            head = line.head.decode("utf-8", "replace")
+            yield _notice("line_too_long", f"a line of {line.length} bytes is over the limit and was dropped: {head}")
+            return
+        if not line.strip():
+            return
+        found = parse_object(line)
+        if isinstance(found, NotJson):
+            self._noise = (self._noise + line + b"\n")[-NOISE_KEPT:]
+            yield _notice("stdout_noise", found.text)
+            return
+        message = cast("Object", found)
+        try:
+            yield from list(self._told(message))
+        except ValidationError as error:
+            yield Emit([Raw(data=dict(message)), Notice(level="error", code="unreadable_line", message=str(error))])
+            if str(message.get("type")).startswith("turn."):
+                yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read"))
+
+    def _told(self, message: Object) -> Iterator[Action]:
+        match message.get("type"):
+            case "thread.started":
+                self._session = ThreadLine.model_validate(message).thread_id
+                yield Ready(session_id=self._session, model=self._order.request.model)
+            case "turn.started" | "item.updated":
+                return
+            case "item.started":
+                yield from _emitted(self._begins(ItemLine.model_validate(message).item))
+            case "item.completed":
+                yield from _emitted(self._ends(ItemLine.model_validate(message).item))
+            case "error":
+                told = ErrorLine.model_validate(message)
+                self._retries += 1
+                status = api_status(told.message)
+                yield Emit([Retrying(attempt=self._retries, error=told.message, status=status)])
+            case "turn.completed" | "turn.failed":
+                yield from self._over(TurnLine.model_validate(message))
+            case _:
+                yield Emit([Raw(data=dict(message))])
+
+    # ---- Items ------------------------------------------------------------------------------------------------------
+
+    def _begins(self, item: Item) -> Iterator[BaseEvent]:
+        call = _call(item)
+        if call is None or call.tool_call_id in self._begun:
+            return
+        self._begun[call.tool_call_id] = None
+        if len(self._begun) > REMEMBERED:
+            self._begun.popitem(last=False)
+        yield ToolRequested(
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            tool_kind=call.tool_kind,
+            input=call.input,
+            subject=call.subject,
+        )
+
+    def _ends(self, item: Item) -> Iterator[BaseEvent]:
+        call = _call(item)
+        if call is not None:
+            yield from self._begins(item)
+            yield from _finished(item, call)
+            return
+        match item.type:
+            case "agent_message":
+                self._text, self._retries = item.text, 0
+                yield Text(text=item.text)
+            case "reasoning":
+                yield Thinking(text=item.text)
+            case "error":
+                yield Notice(level="warning", code="agent_warning", message=item.message)
+            case _:
+                yield Raw(data=item.model_dump(mode="json", by_alias=True))
+
+    def _over(self, told: TurnLine) -> Iterator[Action]:
+        if self._done:
+            return
+        wants = self._order.request.output_schema is not None
+        usage = usage_of(told.usage, fresh=self._fresh)
+        model = self._order.request.model
+        if told.error is not None:
+            message = told.error.message
+            ending = Ending(Status.FAILED, reason_of(message), message, api_status=api_status(message))
+        elif not (self._text or "").strip():
+            ending = Ending(Status.FAILED, Reason.NO_OUTPUT, "the final answer is empty", usage=usage)
+        else:
+            structured = _json(self._text) if wants else None
+            ending = Ending(Status.COMPLETED, text=self._text, structured=structured, usage=usage)
+        yield from self._end(ending, model)
+
+    def _end(self, ending: Ending, model: str | None = None) -> Iterator[Action]:
+        self._done = True
+        yield RunDone(
+            Ending(
+                ending.status,
+                ending.reason,
+                ending.message,
+                text=ending.text,
+                structured=ending.structured,
+                usage=ending.usage,
+                session_id=self._session,
+                model=model,
+                api_status=ending.api_status,
+                final=True,
+            )
+        )
+
+
+def _call(item: Item) -> ToolCall | None:
+    """The call that an item is about, under the item's own id; None for an item that is none."""
+    match item.type:
+        case "command_execution":
+            name, native = SHELL, cast("JsonValue", {"command": ran_command(item.command or "")})
+        case "file_change":
+            changed: JsonValue = [{"path": one.path, "kind": one.kind} for one in item.changes]
+            name, native = PATCH, cast("JsonValue", {"changes": changed})
+        case "mcp_tool_call":
+            name, native = mcp_name(item.server, item.tool), item.arguments
+        case "web_search":
+            name, native = "web_search", cast("JsonValue", {"query": item.query})
+        case "collab_tool_call":
+            name, native = item.tool, cast("JsonValue", {"message": item.prompt})
+        case _:
+            return None
+    return describe(ToolCall(tool_call_id=item.id, tool_name=name, input=native))
+
+
+def _finished(item: Item, call: ToolCall) -> Iterator[BaseEvent]:
+    failed = item.status == "failed" or item.error is not None or item.exit_code not in {None, 0}
+    output = item.error.message if item.error else item.output if item.output is not None else item.result
+    yield ToolFinished(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        tool_kind=call.tool_kind,
+        status="error" if failed else "ok",
+        output=output,
+    )
+    if item.changes and not failed:
+        changes = tuple(FileChange(path=one.path, change=_CHANGES.get(one.kind, "update")) for one in item.changes)
+        yield FilesChanged(tool_call_id=call.tool_call_id, changes=changes)
+    for thread in item.receivers:
+        yield SubagentStarted(subagent_id=thread, tool_call_id=call.tool_call_id, description=item.prompt or "")
+
+
+def _emitted(events: Iterator[BaseEvent]) -> Iterator[Action]:
+    if found := list(events):
+        yield Emit(found)
+
+
+def _json(text: str | None) -> JsonValue:
+    try:
+        found: JsonValue = json.loads(text or "")
+    except ValueError:
+        return None
+    return found
+
+
+def _notice(code: str, message: str) -> Emit:
+    return Emit([Notice(level="warning", code=code, message=message)])
