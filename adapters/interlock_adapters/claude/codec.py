@@ -39,6 +39,8 @@ NOISE_KEPT = 4096
 """Bytes of stdout that are kept of what was no message."""
 NEXT_TURN_LIMIT = 30.0
 """Seconds until the turn of a message that came too late has begun."""
+DOUBT_LIMIT = 3.0
+"""Seconds, where the agent has just ended such a turn without taking the message up."""
 
 Object = dict[str, JsonValue]
 
@@ -137,7 +139,8 @@ class ClaudeCodec:
     def woke(self, key: str) -> Sequence[Action]:
         """The interrupt that withholds an output was not followed, or no turn began for a message that came late."""
         if self._held is not None and key == self._turn_key():
-            return tuple(self._end(self._held))
+            words = f"the agent took {self._messages.waiting} of the messages that were sent to it not up"
+            return (_notice("message_lost", words), *self._end(self._held))
         if key != WITHHOLDING or self._done:
             return ()
         return (Stop(Reason.UNREPLACEABLE, "an output had to be withheld, and the agent did not stop when told to"),)
@@ -179,12 +182,12 @@ class ClaudeCodec:
         for line in self._framer.feed(data):
             if isinstance(line, bytes) and line.startswith(wire.DELTA_MARK):
                 try:
-                    event = self._delta(line)
+                    event, parent = wire.delta(line)
                 except (KeyError, TypeError, ValueError):
                     pass  # the common path says what is wrong with it
                 else:
                     if event is not None:
-                        events.append(event)
+                        events.append(event if parent is None else self._inside(event, parent))
                     continue
             for action in self._line(line):
                 events = _gathered(out, events, action)
@@ -205,12 +208,9 @@ class ClaudeCodec:
             return ()
         return tuple(self._end(self._crashed(code, signal)))
 
-    def _delta(self, line: bytes) -> BaseEvent | None:
-        """The short way of the most frequent lines."""
-        text, parent = wire.delta(line)
-        if parent is not None and text is not None:
-            return text.model_copy(update={"agent_id": self._calls.agent_of(parent)})
-        return text
+    def _inside(self, event: BaseEvent, parent: str) -> BaseEvent:
+        """The event as one of the sub-agent that a call started."""
+        return event.model_copy(update={"agent_id": self._calls.agent_of(parent)})
 
     def _line(self, line: bytes | Oversized) -> Sequence[Action]:
         if isinstance(line, Oversized):
@@ -315,20 +315,18 @@ class ClaudeCodec:
         ending = ending_of(result, self._intent, self._memory, used)
         if result.usage is not None:
             yield Emit([UsageUpdated(usage=self._counting.so_far, cost_usd=self._counting.cost)])
-        follows, lost = self._messages.turn_over()
-        if lost:
-            yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
-        if follows and self._intent.denied is None and self._intent.unreplaceable is None:
-            yield from self._goes_on(ending)
+        follows = self._messages.turn_over()
+        if follows != "none" and self._intent.denied is None and self._intent.unreplaceable is None:
+            yield from self._goes_on(ending, NEXT_TURN_LIMIT if follows == "due" else DOUBT_LIMIT)
         else:
             yield from self._end(ending)
 
-    def _goes_on(self, ending: Ending) -> Iterator[Action]:
+    def _goes_on(self, ending: Ending, within: float) -> Iterator[Action]:
         """A message came too late for this turn: the next begins by itself."""
         yield RunDone(replace(ending, version=self._handshake.version, more=True))
         self._next_turn()
         self._prompted, self._held = True, replace(ending, usage=Usage())
-        yield Wake(self._turn_key(), NEXT_TURN_LIMIT)
+        yield Wake(self._turn_key(), within)
 
     def _end(self, ending: Ending, *afterwards: Action) -> Iterator[Action]:
         self._done, self._held = True, None

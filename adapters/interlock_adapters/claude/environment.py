@@ -32,11 +32,15 @@ _ALWAYS: Mapping[str, str] = {
 """Notes that the agent keeps beside its sessions would speak to later runs (2.1.197 loads them): they are off."""
 
 _REPLACING: Mapping[str, str] = {
+    "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
     "DISABLE_AUTO_COMPACT": "1",
     "DISABLE_COMPACT": "1",
 }
-"""Set where outputs may be replaced: these re-read files from disk and show them past the after-hook."""
+"""Set where outputs may be replaced, since what these show goes past the after-hook: files read again from disk; the
+branch, the changed files and the last commits in the first request; where `cd` led, in 2.1.332. So every command begins
+in the workspace."""
 
 _HARMLESS = frozenset({
     "CLAUDE_CODE_ATTRIBUTION_HEADER", "CLAUDE_CODE_CLIENT_CERT", "CLAUDE_CODE_CLIENT_KEY",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 from pydantic_core import from_json, to_json
+from typing_extensions import TypedDict  # pydantic cannot read that of `typing` before Python 3.12
 
 from interlock.events import TextDelta, ThinkingDelta
 
@@ -299,6 +300,22 @@ def user_message(prompt: str, images: list[dict[str, object]], name: str | None 
 
 DELTA_MARK = b'{"type":"stream_event","event":{"type":"content_block_delta"'
 """How both versions begin the line of a delta; a line that begins otherwise takes the common path."""
+_TEXT_MARK = b'"delta":{"type":"text_delta"'
+_OWN_FIELDS = 2
+"""`type` and `text`; the other fields of the event are for us to fill in, never for the wire."""
+
+
+class _TextPiece(TypedDict):
+    delta: TextDelta
+
+
+class _TextLine(TypedDict):
+    event: _TextPiece
+    parent_tool_use_id: str | None
+
+
+_text_line = TypeAdapter(_TextLine).validator.validate_json
+"""A piece of text is spelt on the wire as the event is, so that the event comes straight out of the parser."""
 
 
 def delta(data: bytes) -> tuple[TextDelta | ThinkingDelta | None, str | None]:
@@ -306,11 +323,15 @@ def delta(data: bytes) -> tuple[TextDelta | ThinkingDelta | None, str | None]:
 
     May raise on a line that is not what it seems.
     """
+    if _TEXT_MARK in data:
+        line = _text_line(data)
+        text = line["event"]["delta"]
+        if len(text.model_fields_set) != _OWN_FIELDS:
+            raise ValueError("more than a piece of text")
+        return text, line["parent_tool_use_id"]
     value = cast("dict[str, Any]", from_json(data))
     piece = value["event"]["delta"]
     match piece["type"]:
-        case "text_delta":
-            return TextDelta(text=piece["text"]), value.get("parent_tool_use_id")
         case "thinking_delta":
             return ThinkingDelta(text=piece["thinking"]), value.get("parent_tool_use_id")
         case _:

@@ -139,6 +139,30 @@ def test_a_message_that_was_not_taken_up_has_the_next_turn(begin):
     assert endings(codec.received("stdout", line({**RESULT, "result": "late"}))) == [(Status.COMPLETED, False)]
 
 
+def test_a_message_that_a_later_turn_missed_too_has_yet_another(begin):
+    """The agent had read one of two when it began the turn for them."""
+    codec = begin()
+    first, second = names([*codec.steer("x"), *codec.steer("y")])
+    assert endings(codec.received("stdout", line(RESULT))) == [(Status.COMPLETED, True)]
+    given(codec, INIT + taken_up(first))
+    actions = codec.received("stdout", line(RESULT))
+    assert endings(actions) == [(Status.COMPLETED, True)]
+    assert [action.after for action in actions if isinstance(action, Wake)] == [30.0]
+    given(codec, INIT + taken_up(second))
+    assert endings(codec.received("stdout", line(RESULT))) == [(Status.COMPLETED, False)]
+
+
+def test_a_message_that_its_own_turn_did_not_take_up_is_soon_given_up(begin):
+    codec = begin()
+    codec.steer("x")
+    given(codec, line(RESULT) + INIT)
+    (wake,) = [action for action in codec.received("stdout", line(RESULT)) if isinstance(action, Wake)]
+    assert wake.after < 5.0
+    actions = codec.woke(wake.key)
+    assert endings(actions) == [(Status.COMPLETED, False)]
+    assert [event.code for action in actions if isinstance(action, Emit) for event in action.events] == ["message_lost"]
+
+
 def test_a_next_turn_that_never_begins_ends_the_run_after_all(begin):
     codec = begin()
     codec.steer("x")
