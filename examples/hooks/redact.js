@@ -2,7 +2,8 @@
 'use strict';
 const readline = require('node:readline');
 
-const TOKEN = /\b(ghp_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{20,})/g;
+// Where JSON stands inside a text, the letter of an escape such as \n may stand right before a token.
+const TOKEN = /(?:\b|(?<=\\[bfnrt]))(ghp_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{20,})/g;
 
 function hide(value) {
   if (typeof value === 'string') return value.replace(TOKEN, '[redacted]');

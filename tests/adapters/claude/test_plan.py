@@ -145,7 +145,9 @@ def test_variables_that_switch_guards_off_never_reach_the_child(make_order):
 def test_what_reads_files_again_is_off_only_where_outputs_may_be_replaced(make_order):
     replacing = TRANSPORT.launch(make_order(request(), needs=Needs(replace=True))).env
     plain = TRANSPORT.launch(make_order(request(), needs=Needs())).env
-    assert set(replacing) - set(plain) == {"CLAUDE_CODE_DISABLE_ATTACHMENTS", "DISABLE_AUTO_COMPACT", "DISABLE_COMPACT"}
+    closed = {"DISABLE_AUTO_COMPACT", "DISABLE_COMPACT", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR"}
+    closed |= {f"CLAUDE_CODE_DISABLE_{road}" for road in ("ATTACHMENTS", "GIT_INSTRUCTIONS")}
+    assert set(replacing) - set(plain) == closed
     assert plain["CLAUDE_CONFIG_DIR"] == "{home}/claude"
     assert plain["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1"
 
