@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from interlock_adapters.cli.hooks import hooks
+from interlock_adapters.cli.machine import agents, doctor
 from interlock_adapters.cli.options import Options
 
 __all__ = ["app"]
@@ -153,6 +154,8 @@ def audit(
 
 app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
+app.command()(agents)
+app.command()(doctor)
 
 
 @app.command()

@@ -1,0 +1,40 @@
+"""The commands about this machine: `interlock agents` and `interlock doctor`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["agents", "doctor"]
+
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+def agents(*, json: _Json = False) -> None:
+    """Show which agents are here, their versions and logins, and what each way of driving them can do.
+
+    Nothing is started but `PROGRAM --version`, under an empty home folder. Exit code 0 whatever is found.
+    """
+    from interlock_adapters.cli.agents import agents as show  # noqa: PLC0415 -- the engine is loaded only for it
+
+    raise typer.Exit(show(as_json=json))
+
+
+def doctor(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="The agents to look at; default: all.")
+    ] = None,
+    *,
+    binary: Annotated[str | None, typer.Option(metavar="PATH", help="The program of the one AGENT.")] = None,
+    cwd: Annotated[str, typer.Option("-C", metavar="DIR", help="The directory that an agent would work in.")] = ".",
+    json: _Json = False,
+) -> None:
+    """Check whether agents can be run here, and say what to do where they cannot.
+
+    Each agent is started once and ended before any prompt; no request leaves this machine. Exit codes: 0 all is well or
+    there are warnings only, 1 a problem, 2 usage.
+    """
+    from interlock_adapters.cli.doctor import Visit  # noqa: PLC0415 -- same
+    from interlock_adapters.cli.doctor import doctor as examine  # noqa: PLC0415 -- same
+
+    raise typer.Exit(examine(Visit(tuple(names or ()), binary, Path(cwd).expanduser().resolve()), as_json=json))
