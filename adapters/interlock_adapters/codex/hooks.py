@@ -31,6 +31,7 @@ __all__ = [
     "server",
     "settings",
     "show",
+    "trust_hash",
 ]
 
 SERVER = "interlock"
@@ -99,7 +100,12 @@ def handler(event: str) -> dict[str, JsonValue]:
 
 def hash_of(event: str) -> str:
     """What Codex must be told to trust for our handler of this event to run."""
-    known = {"event_name": EVENTS[event].snake, "hooks": [handler(event)]}
+    return trust_hash(EVENTS[event].snake, handler(event))
+
+
+def trust_hash(event: str, told: Mapping[str, JsonValue]) -> str:
+    """The hash of the only handler, without a matcher, of an event; raises nothing, and knows no defaults."""
+    known = {"event_name": event, "hooks": [told]}
     text = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
