@@ -143,8 +143,9 @@ class Request(Model):
     effort: Text | None = None
     mode: Literal["act", "plan"] = "act"
     """`plan`: until a plan of the agent is accepted nothing is covered but reading, whatever the permission says. Who
-    answers approvals accepts it, as one, and the agent goes on under the permission; without, the answer is the plan."""
-    instructions: Plain | None = None
+    """`plan`: until a plan of the agent is accepted nothing is covered but reading, whatever the permission says.
+    Who answers approvals accepts it, as one, and the agent goes on under the permission; without, the answer is the
+    plan."""
     """Appended to the agent's system prompt."""
     permission: Permission = Field(default_factory=Permission)
     session: Session = Field(default_factory=NewSession)
