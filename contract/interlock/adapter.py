@@ -11,6 +11,7 @@ come out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -41,6 +42,8 @@ __all__ = [
     "Transport",
     "VersionRange",
 ]
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 Sensitivity = Literal["public", "prompt", "session", "secret", "unchecked"]
 """How an argument, variable or file may be shown: everything but `public` is replaced when a plan is printed."""
@@ -278,6 +281,20 @@ class VersionRange:
 
     oldest: str
     newest: str
+
+    def judge(self, version: str) -> Literal["older", "tested", "newer", "unknown"]:
+        """Where a version stands; `unknown` where the first three numbers of one cannot be read."""
+        found, oldest, newest = (_numbers(text) for text in (version, self.oldest, self.newest))
+        if found is None or oldest is None or newest is None:
+            return "unknown"
+        if found < oldest:
+            return "older"
+        return "newer" if found > newest else "tested"
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    match = _VERSION.match(version)
+    return tuple(int(number) for number in match.groups()) if match else None
 
 
 @runtime_checkable

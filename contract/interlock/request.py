@@ -142,10 +142,10 @@ class Request(Model):
     """Passed on as it is; None is the agent's own default."""
     effort: Text | None = None
     mode: Literal["act", "plan"] = "act"
-    """`plan`: until a plan of the agent is accepted nothing is covered but reading, whatever the permission says. Who
     """`plan`: until a plan of the agent is accepted nothing is covered but reading, whatever the permission says.
     Who answers approvals accepts it, as one, and the agent goes on under the permission; without, the answer is the
     plan."""
+    instructions: Plain | None = None
     """Appended to the agent's system prompt."""
     permission: Permission = Field(default_factory=Permission)
     session: Session = Field(default_factory=NewSession)

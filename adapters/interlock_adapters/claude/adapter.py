@@ -12,7 +12,7 @@ from interlock_adapters.claude.codec import ClaudeCodec
 from interlock_adapters.claude.environment import unmet_variables
 from interlock_adapters.claude.extra_args import unmet_arguments
 from interlock_adapters.claude.launch import launch, unmet_instructions, unmet_schema, unmet_servers, unmet_session
-from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, unmet_login
+from interlock_adapters.claude.login import CREDENTIALS, CREDENTIALS_FILE, KEYS, SERVICE
 from interlock_adapters.claude.tools import describe
 from interlock_adapters.claude.versions import NEWEST, OLDEST
 
@@ -86,7 +86,7 @@ class StreamJson:
             *unmet_instructions(order),
             *unmet_schema(order),
             *unmet_servers(order),
-            *unmet_login(order),
+            *CREDENTIALS.unmet(order),
             *unmet_variables(order),
         )
 

@@ -25,7 +25,7 @@ from interlock_adapters.claude.asks import WITHHOLDING, Asks
 from interlock_adapters.claude.calls import Calls
 from interlock_adapters.claude.counting import Counting
 from interlock_adapters.claude.handshake import Handshake
-from interlock_adapters.claude.login import chosen_login
+from interlock_adapters.claude.login import CREDENTIALS
 from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Intent, Memory, Used, ending_of
 from interlock_adapters.claude.planning import Planning
@@ -50,7 +50,7 @@ class ClaudeCodec:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._login = chosen_login(order).source
+        self._login = CREDENTIALS.chosen(order).source
         self._framer = LineFramer()
         self._calls = Calls()
         self._intent = Intent()

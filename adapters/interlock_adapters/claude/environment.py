@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from interlock.adapter import Order
 from interlock.capabilities import Unmet
-from interlock_adapters.claude.login import KEYS, SERVICE, chosen_login
+from interlock_adapters.claude.login import CREDENTIALS, KEYS, SERVICE
 
 __all__ = ["CONFIG_HOME", "dropped_variables", "set_variables", "unmet_variables"]
 
@@ -64,7 +64,7 @@ def dropped_variables(order: Order) -> frozenset[str]:
     """Names that never reach the child, whoever sets them."""
     present = {*order.host.environ, *order.request.env}
     unwanted = {name for name in present if _is_unwanted(name)}
-    return frozenset({*_NAMES, "CLAUDECODE", "CLAUDE_CODE_SIMPLE", *unwanted}) | chosen_login(order).dropped
+    return frozenset({*_NAMES, "CLAUDECODE", "CLAUDE_CODE_SIMPLE", *unwanted}) | CREDENTIALS.chosen(order).dropped
 
 
 def unmet_variables(order: Order) -> Iterator[Unmet]:

@@ -18,7 +18,7 @@ from interlock.model import JsonValue, same_json
 from interlock.outcome import Reason
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.launch import disallowed_tools, our_settings, permission_mode
-from interlock_adapters.claude.versions import NEWEST, OLDEST, judge
+from interlock_adapters.claude.versions import NEWEST, OLDEST, TESTED
 from interlock_adapters.claude.wire import ControlReply, InitLine
 
 __all__ = ["Handshake"]
@@ -133,7 +133,7 @@ _HOOKS = {"PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": 
 
 
 def _version(version: str) -> Iterator[Action]:
-    match judge(version):
+    match TESTED.judge(version):
         case "older" | "unknown":
             yield _stop("binary", version, f"Claude Code {version} is older than {OLDEST}, the oldest that was tested")
         case "newer":

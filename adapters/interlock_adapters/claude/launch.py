@@ -18,7 +18,7 @@ from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.request import Fork, McpServer, NewSession, Resume
 from interlock_adapters.claude.environment import CONFIG_HOME, dropped_variables, set_variables
-from interlock_adapters.claude.login import CREDENTIALS_FILE, KEYS, SERVICE, chosen_login
+from interlock_adapters.claude.login import CREDENTIALS, CREDENTIALS_FILE, KEYS, SERVICE
 
 __all__ = [
     "launch",
@@ -63,7 +63,7 @@ _ROUND_THE_HOOKS = ("CronCreate", "Monitor", "RemoteTrigger", "ScheduleWakeup", 
 
 def launch(order: Order) -> Launch:
     """The process for this order; deterministic."""
-    login = chosen_login(order)
+    login = CREDENTIALS.chosen(order)
     links = [LaunchLink(f"{CONFIG_HOME}/projects", f"{{state}}/{SESSIONS}", make="folder")]
     if login.source == "file":
         credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from interlock.adapter import Order
 from interlock.capabilities import Unmet
-from interlock_adapters.codex.login import KEYS, chosen_login
+from interlock_adapters.codex.login import CREDENTIALS, KEYS
 
 __all__ = ["CONFIG_HOME", "TEMPORARY", "dropped_variables", "set_variables", "unmet_variables"]
 
@@ -34,7 +34,7 @@ def set_variables() -> dict[str, str]:
 def dropped_variables(order: Order) -> frozenset[str]:
     """Names that never reach the child, whoever sets them."""
     present = {*order.host.environ, *order.request.env}
-    return frozenset(name for name in present if _is_unwanted(name)) | chosen_login(order).dropped
+    return frozenset(name for name in present if _is_unwanted(name)) | CREDENTIALS.chosen(order).dropped
 
 
 def unmet_variables(order: Order) -> Iterator[Unmet]:

@@ -9,7 +9,7 @@ from interlock.permission import Backstop
 from interlock.request import Fork, NewSession, Request, Resume
 from interlock.tools import Subject, ToolCall, ToolKind
 from interlock_adapters.claude import adapter
-from interlock_adapters.claude.versions import judge
+from interlock_adapters.claude.versions import TESTED
 
 TRANSPORT = adapter.transports[0]
 ONE, TWO = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
@@ -314,5 +314,5 @@ def test_an_odd_input_has_no_subject_and_raises_nothing(native):
 
 
 def test_versions_are_told_apart_by_number():
-    told = [judge(version) for version in ("2.1.196", "2.1.197", "2.1.332", "2.1.1000", "2.2.0", "x")]
+    told = [TESTED.judge(version) for version in ("2.1.196", "2.1.197", "2.1.332", "2.1.1000", "2.2.0", "x")]
     assert told == ["older", "tested", "tested", "newer", "newer", "unknown"]

@@ -22,7 +22,7 @@ from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.codex import hooks, sandbox
 from interlock_adapters.codex.app_server.wire import ThreadAnswer
 from interlock_adapters.codex.config import mcp_servers
-from interlock_adapters.codex.versions import NEWEST, OLDEST, judge, version_in
+from interlock_adapters.codex.versions import NEWEST, OLDEST, TESTED, version_in
 
 __all__ = ["Handshake"]
 
@@ -80,7 +80,7 @@ class Handshake:
 
     def _initialized(self, result: Object) -> Iterator[Action]:
         self.version = version_in(str(result.get("userAgent", "")))
-        match judge(self.version or ""):
+        match TESTED.judge(self.version or ""):
             case "older" | "unknown":
                 reason = f"Codex {self.version} is older than {OLDEST}, the oldest that was tested"
                 yield self._stop("binary", str(self.version), reason)

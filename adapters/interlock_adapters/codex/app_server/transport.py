@@ -19,7 +19,7 @@ from interlock_adapters.codex.environment import (
     unmet_variables,
 )
 from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.login import CREDENTIALS_FILE, KEYS, chosen_login, unmet_login
+from interlock_adapters.codex.login import CREDENTIALS, CREDENTIALS_FILE, KEYS
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
 __all__ = ["AppServer"]
@@ -101,13 +101,13 @@ class AppServer:
             *unmet_arguments(order.request.extra_args),
             *sandbox.unmet_sandbox(order),
             *unmet_servers(order),
-            *unmet_login(order),
+            *CREDENTIALS.unmet(order, own_variables=True),
             *unmet_variables(order),
         )
 
     def launch(self, order: Order) -> Launch:
         """The process for this order; deterministic."""
-        login = chosen_login(order)
+        login = CREDENTIALS.chosen(order)
         links = [LaunchLink(f"{CONFIG_HOME}/sessions", f"{{state}}/{SESSIONS}", make="folder")]
         if login.source == "file":
             credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
