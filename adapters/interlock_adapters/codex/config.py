@@ -77,26 +77,18 @@ def _key(key: str) -> str:
     return key if _BARE_KEY.match(key) else json.dumps(key, ensure_ascii=False)
 
 
-def mcp_servers(servers: Mapping[str, StdioServer | HttpServer]) -> dict[str, JsonValue]:
-    """The request's own MCP servers. Their calls are decided by the chain, so that Codex need not ask about them."""
-    return {name: _server(server) for name, server in servers.items()}
+def mcp_servers(servers: Mapping[str, StdioServer | HttpServer], *, asked: bool = False) -> dict[str, JsonValue]:
+    """The request's own MCP servers. Their calls are decided by hooks, so that Codex asks about them only as a gate."""
+    mode: dict[str, JsonValue] = {} if asked else {"default_tools_approval_mode": "approve"}
+    return {name: {**_server(server), **mode} for name, server in servers.items()}
 
 
-def _server(server: StdioServer | HttpServer) -> JsonValue:
+def _server(server: StdioServer | HttpServer) -> dict[str, JsonValue]:
     match server:
         case StdioServer():
-            return {
-                "command": server.command,
-                "args": [*server.args],
-                "env": {**server.env},
-                "default_tools_approval_mode": "approve",
-            }
+            return {"command": server.command, "args": [*server.args], "env": {**server.env}}
         case HttpServer():
-            return {
-                "url": server.url,
-                "http_headers": {**server.headers},
-                "default_tools_approval_mode": "approve",
-            }
+            return {"url": server.url, "http_headers": {**server.headers}}
 
 
 def unmet_servers(order: Order) -> Iterator[Unmet]:

@@ -81,7 +81,9 @@ def settings(order: Order) -> dict[str, JsonValue]:
 
 
 def approval_policy(order: Order) -> str:
-    """When the agent itself asks: to leave the sandbox. Without one there is nothing to ask for."""
+    """When the agent itself asks: to leave the sandbox, where there is one; under a gate, about every call."""
+    if order.backstop is Backstop.GATE:
+        return "untrusted"
     return "never" if mode(order.request.permission) == "danger-full-access" else "on-request"
 
 

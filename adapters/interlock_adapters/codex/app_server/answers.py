@@ -39,6 +39,8 @@ class Wrapping:
     at_once: bool
     in_place: bool
     """Whether a command must run in the directory in which it was judged."""
+    slow_to_fail: bool = False
+    """Whether a command that failed must not end at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def _passed(asked: HookAsked, native: JsonValue, wrapping: Wrapping, *, changed:
         if asked.state.name == PATCH:
             return HookAnswer(hooks.modify({"command": command}) if changed else hooks.ALLOW, True, decided=native)
         cwd = asked.state.cwd if wrapping.in_place else None
-        told = wrapped(command, at_once=wrapping.at_once, cwd=cwd)
+        told = wrapped(command, at_once=wrapping.at_once, cwd=cwd, slow_to_fail=wrapping.slow_to_fail)
         return HookAnswer(hooks.modify({"command": told}), True, decided=native, told=told)
     if changed and not isinstance(native, dict):
         raise TypeError("an input of this agent is an object")

@@ -56,6 +56,12 @@ class CallState:
     cwd: str | None = None
     outside: int = 0
     """How often it was asked whether this call may leave the sandbox."""
+    hook_held: bool = False
+    """The agent says that it took the answer of our hook before the call."""
+    confirmed: bool = False
+    """The agent asked about it, as a gate; it may do so once."""
+    changed: tuple[str, ...] = ()
+    """The files that the agent says it is about to change."""
     item: Item | None = None
     """The item of the call, once it is over."""
     hooked_after: bool = False
@@ -87,6 +93,11 @@ class Calls:
         """The state of a call, made at its first mention."""
         key = Key(self.agent_of(thread), call_id)
         return self._calls.get(key) or self._calls.remember(key, CallState(key, name, kind_of(name)))
+
+    def of_tool(self, thread: str, name: str) -> Iterator[CallState]:
+        """The calls of a tool that one thread makes."""
+        agent = self.agent_of(thread)
+        yield from [one for key, one in self._calls.items() if key.agent_id == agent and one.name == name]
 
     def unfinished(self, agent_id: str) -> Iterator[CallState]:
         """The calls of an agent that have not ended."""

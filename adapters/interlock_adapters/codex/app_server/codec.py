@@ -19,9 +19,9 @@ from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Peer, Reje
 from interlock.framing.lines import LineFramer, Oversized
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
-from interlock.permission import Posture
+from interlock.permission import Backstop, Posture
 from interlock.tools import MAIN_AGENT
-from interlock_adapters.codex import hooks, sandbox
+from interlock_adapters.codex import hooks
 from interlock_adapters.codex.app_server.answers import Wrapping
 from interlock_adapters.codex.app_server.calls import Calls
 from interlock_adapters.codex.app_server.handshake import Handshake
@@ -30,6 +30,7 @@ from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.outcome import Memory, ending_of
 from interlock_adapters.codex.app_server.requests import Requests
 from interlock_adapters.codex.app_server.stream import Stream
+from interlock_adapters.codex.app_server.turns import text_input, turn_params
 from interlock_adapters.codex.app_server.wire import Turn, TurnError, TurnTold
 
 __all__ = ["AppServerCodec"]
@@ -53,7 +54,8 @@ class AppServerCodec:
         self._memory = Memory()
         self._handshake = Handshake(order, self._peer)
         self._hooks = HookCalls(self._calls, self._intent, _wrapping(order), self._interrupt_turn)
-        self._requests = Requests(self._peer, self._calls, self._intent, self._interrupt_turn)
+        gate = order.backstop is Backstop.GATE
+        self._requests = Requests(self._peer, self._calls, self._intent, self._interrupt_turn, gate)
         self._stream = Stream(self._calls, self._hooks, self._memory)
         self._prompt: str | None = None
         self._early: list[str] = []
@@ -104,7 +106,7 @@ class AppServerCodec:
         return tuple(self._steer(text))
 
     def _steer(self, text: str) -> Iterator[Action]:
-        told: JsonValue = {"threadId": self._calls.main, "expectedTurnId": self._turn, "input": [_text(text)]}
+        told: JsonValue = {"threadId": self._calls.main, "expectedTurnId": self._turn, "input": [text_input(text)]}
         request, message = self._peer.request("turn/steer", told)
         self._steering[request] = text
         yield Send(message + b"\n")
@@ -162,28 +164,8 @@ class AppServerCodec:
             return
         self._calls.main = self._memory.session_id = self._handshake.thread
         self._memory.model = self._handshake.model
-        yield self._ask("turn/start", self._turn_params(self._prompt))
+        yield self._ask("turn/start", turn_params(self._order, self._calls.main, self._prompt))
         self._prompted, self._prompt = True, None
-
-    def _turn_params(self, prompt: str) -> dict[str, JsonValue]:
-        """The permission stands on every turn anew."""
-        request = self._order.request
-        images: list[JsonValue] = [
-            {"type": "image", "url": f"data:{image.media_type};base64,{image.data}"} for image in request.images
-        ]
-        params: dict[str, JsonValue] = {
-            "threadId": self._calls.main,
-            "input": [_text(prompt), *images],
-            "cwd": request.cwd,
-            "approvalPolicy": sandbox.approval_policy(self._order),
-            "approvalsReviewer": "user",
-            "sandboxPolicy": sandbox.policy(self._order),
-        }
-        if request.effort is not None:
-            params["effort"] = request.effort
-        if (schema := request.json_schema()) is not None:
-            params["outputSchema"] = {**schema}
-        return params
 
     def _ask(self, method: str, params: JsonValue) -> Send:
         _, message = self._peer.request(method, params)
@@ -370,11 +352,8 @@ class AppServerCodec:
 def _wrapping(order: Order) -> Wrapping:
     permission = order.request.permission
     judged = order.needs.chain_before or bool(permission.deny) or permission.posture is not Posture.FULL
-    return Wrapping(at_once=order.needs.chain_after, in_place=judged)
-
-
-def _text(text: str) -> JsonValue:
-    return {"type": "text", "text": text, "text_elements": []}
+    gate = order.backstop is Backstop.GATE
+    return Wrapping(at_once=order.needs.chain_after, in_place=judged, slow_to_fail=gate)
 
 
 def _json(text: str | None) -> JsonValue:

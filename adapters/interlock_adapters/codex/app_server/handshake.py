@@ -18,6 +18,7 @@ from interlock.events import Notice
 from interlock.framing.jsonrpc import Failure, Peer, Reply
 from interlock.model import JsonValue, same_json
 from interlock.outcome import Reason
+from interlock.permission import Backstop
 from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.codex import hooks, sandbox
 from interlock_adapters.codex.app_server.wire import ThreadAnswer
@@ -115,7 +116,7 @@ class Handshake:
     def _begin(self) -> Send:
         request = self.order.request
         place = self.places[hooks.ENDPOINT]
-        servers = mcp_servers(request.mcp_servers)
+        servers = mcp_servers(request.mcp_servers, asked=self.order.backstop is Backstop.GATE)
         servers[hooks.SERVER] = hooks.server(place.url, place.token)
         params: dict[str, JsonValue] = {
             "cwd": request.cwd,

@@ -1,29 +1,49 @@
-"""Requests of the agent over the protocol: to leave the sandbox, and questions to the user.
+"""Requests of the agent over the protocol: to leave the sandbox, to confirm a call, and questions to the user.
 
 A question about a command or a patch means, under a sandbox, that it would run outside of it: under the id of a call
 that was decided on as one inside. So it is a consult of its own, under a key of its own, and never answered from what
-was decided before. Everything else that the agent asks for is refused.
+was decided before.
+
+Under a gate the agent asks about every call. Then it is answered from what was decided, once, and only if the agent
+says that it took the answer of our hook, and asks about that very command, those files or those arguments.
+
+Everything else that the agent asks for is refused.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from interlock.actions import Action, Ask, Consult, Defer, Emit, Key, Send, Stage, Suspicion, Verdict, Withdraw
+from interlock.actions import (
+    Action,
+    Ask,
+    Consult,
+    Defer,
+    Emit,
+    Key,
+    Proceed,
+    Send,
+    Stage,
+    Suspicion,
+    Verdict,
+    Withdraw,
+)
 from interlock.approval import Answer
 from interlock.events import Notice, ToolFinished
 from interlock.framing.jsonrpc import Call, Id, Peer, UnknownId
-from interlock.model import JsonValue
+from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall
 from interlock_adapters.codex.app_server.answers import answer_outside, answer_question, items_of
 from interlock_adapters.codex.app_server.calls import Calls, CallState, requested
 from interlock_adapters.codex.app_server.intent import Intent
-from interlock_adapters.codex.app_server.wire import CommandApproval, PatchApproval, UserInput
+from interlock_adapters.codex.app_server.wire import CommandApproval, Elicitation, PatchApproval, UserInput
+from interlock_adapters.codex.patch import touched
 from interlock_adapters.codex.shell import ran_command
-from interlock_adapters.codex.tools import PATCH, SHELL
+from interlock_adapters.codex.tools import PATCH, SHELL, mcp_name
 
 __all__ = ["Requests"]
 
@@ -39,6 +59,9 @@ _REFUSALS: dict[str, JsonValue] = {
 """What says no to each request that is known."""
 
 
+_DECISIONS: tuple[JsonValue, JsonValue] = ({"decision": "accept"}, {"decision": "decline"})
+
+
 @dataclass(frozen=True, slots=True)
 class Outside:
     """A call that waits to leave the sandbox."""
@@ -46,6 +69,15 @@ class Outside:
     request: Id
     call: ToolCall
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A call that waits to be confirmed, and what says yes and no to it."""
+
+    request: Id
+    yes: JsonValue
+    no: JsonValue
 
 
 @dataclass(slots=True)
@@ -56,7 +88,10 @@ class Requests:
     calls: Calls
     intent: Intent
     interrupt: Callable[[], Iterator[Action]]
+    gate: bool = False
+    """Whether the agent asks about every call."""
     _outside: dict[tuple[Key, Stage], Outside] = field(default_factory=dict[tuple[Key, Stage], Outside])
+    _gated: dict[Key, Confirmed] = field(default_factory=dict[Key, Confirmed])
     _questions: dict[Key, tuple[Id, UserInput]] = field(default_factory=dict[Key, tuple[Id, UserInput]])
 
     # ---- The agent asks ---------------------------------------------------------------------------------------------
@@ -71,6 +106,8 @@ class Requests:
                     yield from self._patch(message.id, PatchApproval.model_validate(message.params))
                 case "item/tool/requestUserInput":
                     yield from self._question(message.id, UserInput.model_validate(message.params))
+                case "mcpServer/elicitation/request" if self.gate:
+                    yield from self._tool(message, Elicitation.model_validate(message.params))
                 case _:
                     yield from self.refuse(message)
         except ValidationError:
@@ -94,6 +131,10 @@ class Requests:
             if outside.request == request:
                 del self._outside[place]
                 yield Withdraw(*place)
+        for key, confirmed in list(self._gated.items()):
+            if confirmed.request == request:
+                del self._gated[key]
+                yield Withdraw(key, "confirm")
         for key, (asked, _) in list(self._questions.items()):
             if asked == request:
                 del self._questions[key]
@@ -103,8 +144,10 @@ class Requests:
         state = self.calls.get(told.thread, told.item)
         if told.kind != "command" or state is None or not self._is_decided(state, told.command):
             yield from self._stranger(request, told.thread, told.item)
-            return
-        yield from self._leave(request, state, told.reason or "")
+        elif self.gate:
+            yield from self._confirm(request, state, *_DECISIONS)
+        else:
+            yield from self._leave(request, state, told.reason or "")
 
     def _is_decided(self, state: CallState, line: str | None) -> bool:
         if not state.let_through or line is None:
@@ -115,8 +158,34 @@ class Requests:
         state = self.calls.get(told.thread, told.item)
         if state is None or not state.let_through or state.name != PATCH:
             yield from self._stranger(request, told.thread, told.item)
+        elif not self.gate:
+            yield from self._leave(request, state, told.reason or "")
+        elif _same_files(state):
+            yield from self._confirm(request, state, *_DECISIONS)
+        else:
+            yield from self._stranger(request, told.thread, told.item)
+
+    def _tool(self, message: Call, told: Elicitation) -> Iterator[Action]:
+        """It names no call: one of this tool with these arguments, which was let through and not asked about yet."""
+        fitting = [
+            state
+            for state in self.calls.of_tool(told.thread, mcp_name(told.server, told.meta.tool))
+            if state.let_through and not state.confirmed and same_json(state.decided, told.meta.params)
+        ]
+        if told.meta.kind != "mcp_tool_call" or not fitting:
+            yield from self.refuse(message)
+        else:
+            yield from self._confirm(message.id, fitting[0], {"action": "accept", "content": {}}, {"action": "decline"})
+
+    def _confirm(self, request: Id, state: CallState, yes: JsonValue, no: JsonValue) -> Iterator[Action]:
+        if state.confirmed or not state.hook_held:
+            yield from self._respond(request, no)
+            words = "asked about a second time" if state.confirmed else "asked about, and its hook did not hold"
+            yield Suspicion("not_confirmed", words, state.key, state.name)
             return
-        yield from self._leave(request, state, told.reason or "")
+        state.confirmed = True
+        self._gated[state.key] = Confirmed(request, yes, no)
+        yield Consult(state.key, "confirm", self.calls.describe(state, state.decided))
 
     def _stranger(self, request: Id, thread: str, call_id: str) -> Iterator[Action]:
         yield from self._respond(request, {"decision": "decline"})
@@ -143,7 +212,9 @@ class Requests:
 
     def is_open(self, key: Key, stage: Stage | None) -> bool:
         """Whether a request waits under this key."""
-        return key in self._questions if stage is None else (key, stage) in self._outside
+        if stage is None:
+            return key in self._questions
+        return (key, stage) in self._outside or (stage == "confirm" and key in self._gated)
 
     def answered(self, key: Key, given: Answer) -> Iterator[Action]:
         """The answer to a question."""
@@ -152,6 +223,11 @@ class Requests:
 
     def decided(self, key: Key, stage: Stage, verdict: Verdict) -> Iterator[Action]:
         """Whether a call may leave the sandbox; where the agent's own flow decides, that flow is to ask."""
+        confirmed = self._gated.pop(key, None) if stage == "confirm" else None
+        if confirmed is not None:
+            passed = isinstance(verdict, Proceed) and not verdict.changed
+            yield from self._respond(confirmed.request, confirmed.yes if passed else confirmed.no)
+            return
         outside = self._outside.pop((key, stage))
         if isinstance(verdict, Defer) and not verdict.changed and stage == "before":
             self._outside[key, "confirm"] = outside
@@ -170,6 +246,16 @@ class Requests:
             yield Suspicion("unknown_answer", f"the request {request!r} was answered already")
         else:
             yield Send(said + b"\n")
+
+
+def _same_files(state: CallState) -> bool:
+    """Whether the agent is about to change the files that the patch names, as it was let through."""
+    text = state.decided.get("command") if isinstance(state.decided, dict) else None
+    named = touched(text) if isinstance(text, str) else ()
+    place = state.cwd or "/"
+    wanted = {posixpath.normpath(posixpath.join(place, one.path)) for one in named}
+    found = {posixpath.normpath(posixpath.join(place, path)) for path in state.changed}
+    return bool(found) and found <= wanted
 
 
 def _left(call: ToolCall, *, passed: bool) -> ToolFinished:

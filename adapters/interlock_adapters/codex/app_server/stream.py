@@ -138,6 +138,7 @@ class Stream:
         name = _tool_of(told.item)
         if name is not None:
             state, events = self._state(told, name)
+            state.changed = tuple(one.path for one in told.item.changes)
             if events:
                 yield Emit(events)
             yield from _suspicions(state, told.item)
@@ -216,6 +217,7 @@ class Stream:
             key, name = (state.key, state.name) if state else (None, None)
             yield Suspicion("not_confirmed", f"a hook of ours ended as {told.run.status}: {words}", key, name)
         elif state is not None and told.run.event == "preToolUse":
+            state.hook_held = told.run.status == "completed"
             if state.denied and told.run.status != "blocked":
                 yield Suspicion("not_confirmed", "a denial was not taken as one", state.key, state.name)
         elif state is not None and told.run.event == "postToolUse":

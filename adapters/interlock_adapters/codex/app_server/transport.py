@@ -71,7 +71,7 @@ CAPABILITIES = Capabilities(
         ),
         Hole(what="what a patch that does not apply says of it", before=False, closed_by="it repeats the patch alone"),
     ),
-    backstops=(Backstop.SANDBOX, Backstop.NONE),
+    backstops=(Backstop.SANDBOX, Backstop.GATE, Backstop.NONE),
     otherwise=frozenset(Otherwise),
     confines=True,
     network_switch=True,
@@ -122,7 +122,7 @@ class AppServer:
             endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES),),
             refusals={hooks.ENDPOINT: hooks.REFUSAL},
             ladder=LADDER,
-            confined=sandbox.confines_posture(order.request.permission),
+            confined=order.backstop is not Backstop.GATE and sandbox.confines_posture(order.request.permission),
             warnings=(f"credentials: {login.described}", *_warnings(order)),
         )
 
@@ -140,7 +140,9 @@ def _argv(order: Order) -> Iterator[Argument]:
 
 def _warnings(order: Order) -> Iterator[str]:
     permission = order.request.permission
-    if permission.posture is Posture.FULL:
+    if order.backstop is Backstop.GATE:
+        yield "under the gate the sandbox is no guarantee: a command that is let through may ask to leave it unseen"
+    elif permission.posture is Posture.FULL:
         yield "the posture `full` runs without a sandbox: no backstop stands behind the chain"
     elif sandbox.mode(permission) == "workspace-write":
         yield "the sandbox keeps commands from .git, .codex and .agents alone, not from all that edits may not change"

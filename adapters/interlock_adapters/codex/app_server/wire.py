@@ -13,6 +13,7 @@ from interlock.model import JsonValue
 __all__ = [
     "Changed",
     "CommandApproval",
+    "Elicitation",
     "ErrorTold",
     "HookTold",
     "Item",
@@ -202,6 +203,22 @@ class CommandApproval(Part):
     kind: str = ""
     command: str | None = None
     reason: str | None = None
+
+
+class McpMeta(Part):
+    """Which call of an MCP tool an elicitation is about, if it is about one."""
+
+    kind: str = Field(default="", alias="codex_approval_kind")
+    tool: str = Field(default="", alias="tool_name")
+    params: JsonValue = Field(default=None, alias="tool_params")
+
+
+class Elicitation(Part):
+    """`mcpServer/elicitation/request`."""
+
+    thread: str = Field(alias="threadId")
+    server: str = Field(alias="serverName")
+    meta: McpMeta = Field(alias="_meta")
 
 
 class PatchApproval(Part):
