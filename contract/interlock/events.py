@@ -6,6 +6,7 @@ A codec makes events; the engine alone stamps them (`stamp`) before anybody sees
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, TypeAdapter
@@ -348,14 +349,15 @@ def event_adapter() -> TypeAdapter[Event]:
     return TypeAdapter(Event)
 
 
-def stamp(event: BaseEvent, *, run_id: str, agent: str, seq: int, time: float, turn: int) -> None:
-    """Write the engine's fields into a fresh event, once, before anybody sees it.
+def stamp(events: Iterable[BaseEvent], *, run_id: str, agent: str, seq: int, time: float, turn: int) -> None:
+    """Write the engine's fields into fresh events, once, before anybody sees them; `seq` is that of the first.
 
     In place, since a copy of each event would double what it costs; an event that was published is never written to.
     """
-    fields: dict[str, object] = vars(event)
-    fields["run_id"] = run_id
-    fields["agent"] = agent
-    fields["seq"] = seq
-    fields["time"] = time
-    fields["turn"] = turn
+    for number, event in enumerate(events, seq):
+        fields: dict[str, object] = vars(event)
+        fields["run_id"] = run_id
+        fields["agent"] = agent
+        fields["seq"] = number
+        fields["time"] = time
+        fields["turn"] = turn

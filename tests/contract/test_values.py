@@ -171,7 +171,7 @@ def test_the_type_of_an_event_is_its_name_in_snake_case(kind: type[BaseEvent]) -
 
 def test_a_stamp_fills_the_fields_of_the_engine_and_shows_in_the_json() -> None:
     event = TextDelta(text="x", agent_id="sub")
-    stamp(event, run_id="r", agent="claude", seq=3, time=1.5, turn=2)
+    stamp([TextDelta(text="before"), event], run_id="r", agent="claude", seq=2, time=1.5, turn=2)
     wanted = {
         "run_id": "r",
         "agent": "claude",

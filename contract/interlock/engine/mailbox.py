@@ -1,5 +1,8 @@
 """The channel between a run and whoever reads its events: batches in, events out, bounded.
 
+The reader claims all that waits at once and then has it at hand, so that most events cost it neither a task switch nor
+a count. What is at hand is bounded like what waits.
+
 It is a plain object, not a generator: dropping an iterator over it, or reading each event from another task, is
 harmless.
 """
@@ -8,26 +11,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import cast
 
 import anyio
 
-from interlock.events import BaseEvent
+from interlock.events import BaseEvent, Event
 
 __all__ = ["Mailbox"]
 
 MOST_UNREAD = 65_536
 """Events that are kept for a reader whom nothing waits for."""
-MOST_WEIGHT = 32 * 1024 * 1024
-"""Bytes of the agent's output that unread events may come from, as far as the events of one read allow."""
+MOST_WEIGHT = 16 * 1024 * 1024
+"""Bytes of the agent's output that waiting events may come from, as far as the events of one read allow."""
 
 
 class Mailbox:
     """Events on their way to the reader. The writer waits for `room()`; what nobody will read is dropped."""
 
-    __slots__ = ("_changed", "_closed", "_coming", "_keep", "_limit", "_queue", "_weight")
+    __slots__ = ("_changed", "_closed", "_coming", "_keep", "_limit", "_queue", "_weight", "at_hand")
 
-    def __init__(self, limit: int = 4096) -> None:
-        self._queue: deque[BaseEvent] = deque()
+    def __init__(self, limit: int = 2048) -> None:
+        self.at_hand: deque[Event] = deque()
+        """What the reader has claimed; the next event is the first one here, else the one that `take` waits for."""
+        self._queue: deque[Event] = deque()
         self._limit = limit
         self._changed = anyio.Event()
         self._closed = False
@@ -39,7 +45,7 @@ class Mailbox:
         """Add events, unless it is closed; never waits, so that a verdict is never held up by a slow reader."""
         if self._closed:
             return
-        self._queue.extend(batch)
+        self._queue.extend(cast("Sequence[Event]", batch))
         self._weight, self._coming = self._weight + self._coming, 0
         self._trim()
         self._wake()
@@ -58,17 +64,24 @@ class Mailbox:
         while self.full:
             await self._changed.wait()
 
-    async def take(self) -> BaseEvent | None:
+    async def take(self) -> Event | None:
         """The next event, or None after the last."""
-        while not self._queue:
-            if self._closed:
+        while not self.at_hand:
+            if self._queue:
+                self._claim()
+            elif self._closed:
                 return None
-            await self._changed.wait()
+            else:
+                await self._changed.wait()
+        return self.at_hand.popleft()
+
+    def _claim(self) -> None:
         was_full = self.full
-        event = self._pop()
-        if was_full and not self.full:
+        self.at_hand.extend(self._queue)
+        self._queue.clear()
+        self._weight = 0
+        if was_full:
             self._wake()
-        return event
 
     def relax(self, keep: int = MOST_UNREAD) -> None:
         """Nothing waits for a reader any more: the oldest events beyond `keep` are dropped."""
@@ -85,13 +98,10 @@ class Mailbox:
         return len(self._queue) > most or (self._weight > MOST_WEIGHT and len(self._queue) > 1)
 
     def _trim(self) -> None:
+        """Drop the oldest; each is taken to weigh as much as any other."""
         while self._keep is not None and self._over(self._keep):
-            self._pop()
-
-    def _pop(self) -> BaseEvent:
-        """The oldest event; each is taken to weigh as much as any other."""
-        self._weight -= self._weight // len(self._queue)
-        return self._queue.popleft()
+            self._weight -= self._weight // len(self._queue)
+            self._queue.popleft()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

@@ -58,26 +58,25 @@ class Publisher:
     def publish(self, events: Sequence[BaseEvent]) -> None:
         """Publish events, in order. A finding about one of them is said after all of them."""
         findings: list[Finding] = []
-        batch: list[BaseEvent] = []
-        now = time.time()
-        for event in events:
-            kind = type(event)
-            if kind not in DELTAS:
-                if kind is ToolOutput and self._withhold:
-                    continue
-                event = self._noted(event, findings)  # noqa: PLW2901  # as it is published
-            stamp(event, run_id=self._run_id, agent=self._report.agent, seq=self._seq, time=now, turn=self.turn)
-            self._seq += 1
-            self.progressed = self.progressed or kind not in NO_PROGRESS
-            batch.append(event)
-        if batch:
-            self.mailbox.put(batch)
+        if not DELTAS.issuperset(map(type, events)):
+            noted = (self._noted(event, findings) for event in events)
+            events = [event for event in noted if event is not None]
+        if events:
+            agent, now = self._report.agent, time.time()
+            stamp(events, run_id=self._run_id, agent=agent, seq=self._seq, time=now, turn=self.turn)
+            self._seq += len(events)
+            self.progressed = self.progressed or not NO_PROGRESS.issuperset(map(type, events))
+            self.mailbox.put(events)
         for finding in findings:
             self._found(finding)
 
-    def _noted(self, event: BaseEvent, findings: list[Finding]) -> BaseEvent:
-        """The event as the ledger and the report see it."""
+    def _noted(self, event: BaseEvent, findings: list[Finding]) -> BaseEvent | None:
+        """The event as it is published, once the ledger and the report have seen it; None: it is withheld."""
         match event:
+            case TextDelta() | ThinkingDelta():
+                return event
+            case ToolOutput() if self._withhold:
+                return None
             case ToolRequested():
                 self._ledger.requested(event)
             case ToolFinished():

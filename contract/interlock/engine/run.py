@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 from interlock.approval import Answer, Approval, Approve, Deny, Question
 from interlock.engine.drive import Drive
@@ -20,6 +19,7 @@ class Run:
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
+        self._at_hand = drive.mailbox.at_hand
         self.id: str = drive.run_id
         self.plan: Plan = drive.setting.prepared.plan
 
@@ -27,10 +27,10 @@ class Run:
         return self
 
     async def __anext__(self) -> Event:
-        event = await self._drive.mailbox.take()
+        event = self._at_hand.popleft() if self._at_hand else await self._drive.mailbox.take()
         if event is None:
             raise StopAsyncIteration
-        return cast("Event", event)
+        return event
 
     @property
     def open_approvals(self) -> tuple[Approval, ...]:
