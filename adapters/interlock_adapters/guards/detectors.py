@@ -30,7 +30,9 @@ DEFAULT_KINDS: frozenset[str] | None = None
 """None: all kinds of fixed shape that are quick to look for, and keywords."""
 _OWN = {
     "Anthropic API Key": re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}"),
-    "OpenAI Token": re.compile(r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|(?:\b|(?<=\\[bfnrt]))sk-[A-Za-z0-9]{32,}"),
+    "OpenAI Token": re.compile(
+        r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|(?:\b|(?<=\\[bfnrt]))sk-[A-Za-z0-9]{32,}"
+    ),
     "GitHub Token": re.compile(r"github_pat_[A-Za-z0-9_]{22,}"),
     "Google API Key": re.compile(r"AIza[0-9A-Za-z_-]{35}"),
     "Authorization Header": re.compile(r"(?i:authorization:\s*(?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{8,}"),
