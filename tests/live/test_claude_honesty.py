@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from interlock import Allow, Approve, Status
+from interlock import Approve, Status
 from interlock.events import ToolFinished, ToolRequested
+from interlock_adapters.guards import PushGuard, SecretRedactor
 from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
+RESIDENT = {"hooks": str(Path(__file__).parents[2] / "examples" / "hooks" / "hooks.json")}
+"""The examples: a guard against pushes in the shell and a redactor in JavaScript."""
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
 TOOLS = {"extra_args": ["--tools=Bash,Read,Grep,Glob,Edit,Write,Agent,TodoWrite,TaskCreate,EnterPlanMode,ExitPlanMode"]}
@@ -80,11 +83,12 @@ def prepare(live) -> list[Turn]:
     return [*corpus(live.workspace, outside), DONE]
 
 
-@pytest.mark.parametrize("replacing", [False, True], ids=["chain before", "chain before and after"])
-async def test_an_honest_corpus_raises_no_alarm(live, policy, replacing):
-    guard = policy(after=(lambda call: Allow()) if replacing else None)
+@pytest.mark.parametrize("guarded", [False, True], ids=["chain before", "guards and resident hooks"])
+async def test_an_honest_corpus_raises_no_alarm(live, policy, guarded):
+    chain = (PushGuard(), SecretRedactor()) if guarded else (policy(),)
+    client = RESIDENT if guarded else {}
     script = prepare(live)
-    played = await live.play(script, guard, respond=lambda _: Approve(), permission=FULL, **TOOLS)
+    played = await live.play(script, *chain, client=client, respond=lambda _: Approve(), permission=FULL, **TOOLS)
     assert played.unguarded() == []
     assert (played.outcome.status, played.outcome.text) == (Status.COMPLETED, "done")
     requested = {event.tool_call_id for event in played.of(ToolRequested)}
@@ -172,7 +176,7 @@ async def test_hooks_that_never_fire_are_noticed_and_nothing_runs(live, policy, 
     (live.workspace / "a.txt").write_text("tiger-lily")
     guard = policy()
     script = [Turn(bash(command)), DONE]
-    played = await live.play(script, guard, binary=inert(how), permission=FULL)
+    played = await live.play(script, guard, client=RESIDENT, binary=inert(how), permission=FULL)
     assert not (live.workspace / "made").exists()
     assert not played.knows(b"tiger-lily")
     assert guard.calls == []
