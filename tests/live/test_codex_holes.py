@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from interlock import Allow, DenyCall, Modify, Replace, Unsupported
+from interlock import Allow, DenyCall, Modify, Reason, Replace, Status
 from interlock.events import SubagentStarted, ToolFinished, ToolRequested
 from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 
@@ -128,8 +128,38 @@ async def test_a_call_of_an_mcp_tool_is_denied_and_rewritten(codex, policy, mode
     assert "changed" in str(played.of(ToolFinished)[1].output)
     narrow = await codex.play([script[2], DONE], model=model, permission={"posture": "edit"}, mcp_servers=servers)
     assert narrow.of(ToolFinished)[0].status == "denied"
-    with pytest.raises(Unsupported):
-        await codex.play([DONE], policy(after=lambda _: Replace(output="x")), permission=FULL, mcp_servers=servers)
+
+
+@BOTH_STYLES
+@pytest.mark.parametrize("shown", [True, False])
+async def test_what_a_failed_call_of_an_mcp_tool_says_is_judged_before_the_model_is_asked(
+    codex, policy, model, shown, tmp_path
+):
+    program = tmp_path / "server.py"
+    program.write_text(SERVER)
+    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+
+    def after(asked):
+        if not asked.is_error:
+            return Replace(output="hidden")
+        return Allow() if shown else Replace(output="hidden")
+
+    guard = policy(after=after)
+    script = [Turn(call(model, "mcp__e/echo", {"x": x}, x)) for x in ("good", "bad")]
+    played = await codex.play([*script, DONE], guard, model=model, permission=FULL, mcp_servers=servers)
+    assert [asked.output for asked in guard.calls if asked.event == "post_tool_use"] == [
+        'echoed {"x": "good"}',
+        'echoed {"x": "bad"}',
+    ]
+    assert "hidden" in played.result("good").content
+    assert len(played.requests) == (3 if shown else 2)
+    assert played.unguarded() == []
+    if shown:
+        assert played.outcome.ok
+        assert "bad" in played.result("bad").content
+    else:
+        assert (played.outcome.status, played.outcome.reason) == (Status.FAILED, Reason.UNREPLACEABLE), played.outcome
+        assert played.of(ToolFinished)[-1].output == "hidden"
 
 
 @pytest.mark.parametrize("model", ["gpt-5.4", CODE])

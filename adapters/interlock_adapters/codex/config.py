@@ -92,15 +92,8 @@ def _server(server: StdioServer | HttpServer) -> dict[str, JsonValue]:
 
 
 def unmet_servers(order: Order) -> Iterator[Unmet]:
-    """Names that would make a tool's name ambiguous, and servers whose failures no hook is asked about."""
+    """Names that would make a tool's name ambiguous."""
     for name in order.request.mcp_servers:
         if name == hooks.SERVER or not re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name):
             reason = f"a name is letters, digits, `-`, and single `_` between them, and not `{hooks.SERVER}`"
             yield Unmet(field=f"mcp_servers.{name}", value=name, reason=reason, alternatives=("another name",))
-    if order.request.mcp_servers and order.needs.replace:
-        yield Unmet(
-            field="mcp_servers",
-            value=", ".join(order.request.mcp_servers),
-            reason="Codex shows the model the output of a failed call of an MCP tool without asking its hooks",
-            alternatives=("a chain that replaces nothing", "no MCP servers"),
-        )

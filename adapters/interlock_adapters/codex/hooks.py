@@ -56,6 +56,7 @@ EVENTS: Mapping[str, HookEvent] = {
     "SessionStart": HookEvent("session_start", "sessionStart", "start"),
     "PreToolUse": HookEvent("pre_tool_use", "preToolUse", "before"),
     "PostToolUse": HookEvent("post_tool_use", "postToolUse", "after"),
+    "PreModelRequest": HookEvent("pre_model_request", "preModelRequest", "request"),
 }
 STAGES = tuple(event.tool for event in EVENTS.values())
 
@@ -89,6 +90,7 @@ _INPUTS: Mapping[str, Mapping[str, str]] = {
     "SessionStart": _COMMON | {"source": "${source}"},
     "PreToolUse": _CALL,
     "PostToolUse": _CALL | {"output": "${tool_response}"},
+    "PreModelRequest": _COMMON,
 }
 
 

@@ -118,12 +118,6 @@ def test_a_chain_is_unsupported_over_exec(order):
     assert check(order().request, needs, APP.capabilities) == ()
 
 
-def test_a_chain_that_may_replace_takes_no_mcp_servers(order):
-    servers = {"s": {"type": "stdio", "command": "x"}}
-    assert [found.field for found in APP.check(order(mcp_servers=servers))] == ["mcp_servers"]
-    assert APP.check(order(needs=Needs(chain_before=True), mcp_servers=servers)) == ()
-
-
 @pytest.mark.parametrize("name", ["interlock", "a__b", "", "a b", "_a"])
 def test_names_of_servers_that_would_be_ambiguous_are_refused(order, name):
     made = order(needs=NOBODY, mcp_servers={name: {"type": "stdio", "command": "x"}})

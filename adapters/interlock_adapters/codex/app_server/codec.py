@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from interlock.actions import Action, Emit, Ending, Key, Reply, RunDone, Send, Stage, Suspicion, Verdict, Wake
+from interlock.actions import Action, Emit, Ending, Key, Reply, RunDone, Send, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
 from interlock.events import BaseEvent, Notice, Raw, SubagentFinished
@@ -25,7 +25,7 @@ from interlock_adapters.codex import hooks
 from interlock_adapters.codex.app_server.answers import Wrapping
 from interlock_adapters.codex.app_server.calls import Calls
 from interlock_adapters.codex.app_server.handshake import Handshake
-from interlock_adapters.codex.app_server.hook_calls import HookCalls
+from interlock_adapters.codex.app_server.hook_calls import WITHHOLDING, HookCalls
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.outcome import Memory, ending_of
 from interlock_adapters.codex.app_server.requests import Requests
@@ -93,7 +93,7 @@ class AppServerCodec:
         """What the last turn left behind must not speak for this one."""
         self._done = self._prompted = self._told_to_end = False
         self._turn, self._memory.text = None, None
-        self._intent.interrupted, self._intent.denied = False, None
+        self._intent.interrupted, self._intent.denied, self._intent.unreplaceable = False, None, None
         self._memory.tokens.next_turn()
 
     def steer(self, text: str) -> Sequence[Action]:
@@ -142,6 +142,9 @@ class AppServerCodec:
         """A hook waited long enough for the stream, or an interrupted turn for the end of its commands."""
         if key == SETTLING:
             return tuple(self._end(self._held)) if self._held is not None else ()
+        if key == WITHHOLDING:
+            said = "an output had to be withheld, and the agent did not stop when told to"
+            return () if self._done else (Stop(Reason.UNREPLACEABLE, said),)
         return tuple(self._hooks.woke(key))
 
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
@@ -198,6 +201,9 @@ class AppServerCodec:
         return tuple(self._end(replace(ending, usage=memory.tokens.usage(of_turn=True))))
 
     def _why_gone(self, code: int | None, signal: int | None) -> tuple[Status, Reason | None, str]:
+        if self._intent.unreplaceable is not None:
+            message = f"stopped to withhold the output of {self._intent.unreplaceable}"
+            return Status.FAILED, Reason.UNREPLACEABLE, message
         if self._intent.denied is not None:
             return Status.FAILED, Reason.DENIED, self._intent.denied
         if self._intent.interrupted:
@@ -332,7 +338,7 @@ class AppServerCodec:
         if self._held is None or self._steering:
             return
         late, self._late = [text for text in self._late if text], []
-        if not late or self._intent.interrupted or self._intent.denied is not None:
+        if not late or self._intent != Intent():
             yield from self._end(self._held)
             return
         ending, self._held = self._held, None

@@ -2,10 +2,15 @@
 
 A hook after a call waits until the stream has said that it runs: by then the stream has also said how the call ended,
 which the hook itself is not told. The two come by different ways and so in any order.
+
+Of a call of an MCP tool that failed no hook is asked, and the stream alone tells what it said. Before each request to
+the model there is a hook, though, and the request waits for it: so it is held until such outputs are judged, and for
+good where one must not be shown, which the model then never sees (Codex 0.171.0).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -21,12 +26,18 @@ from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.hooks import HookParams
 from interlock_adapters.codex.tools import SHELL
 
-__all__ = ["HookCalls"]
+__all__ = ["WITHHOLDING", "HookCalls", "shown"]
 
 STREAM_LIMIT = 2.0
 """Seconds that a hook after a call waits for the stream to say that it runs."""
 WAITING = "after:"
 """What the key of a `Wake` for a hook after a call begins with."""
+ASKING = "request:"
+"""What the key of a `Wake` for a hook before a request to the model begins with."""
+WITHHOLDING = "withholding"
+"""The key of the `Wake` that ends a run whose interrupt the agent does not follow."""
+WITHHOLDING_LIMIT = 5.0
+"""Seconds."""
 
 
 @dataclass(slots=True)
@@ -42,6 +53,14 @@ class HookCalls:
     _open: dict[tuple[Key, Stage], HookAsked] = field(default_factory=dict[tuple[Key, Stage], HookAsked])
     _waiting: dict[str, tuple[HookAsked, JsonValue]] = field(default_factory=dict[str, tuple[HookAsked, JsonValue]])
     """Hooks after a call, by HTTP request, of which the stream has not said yet that they run."""
+    _asking: dict[str, str] = field(default_factory=dict[str, str])
+    """Requests to the model, by HTTP request, of which the stream has not said so yet, and whose they are."""
+    _told: Counter[str] = field(default_factory=Counter[str])
+    """How many requests to the model the stream has told ahead of their hooks, by agent."""
+    _held: dict[str, str] = field(default_factory=dict[str, str])
+    """Requests to the model that wait until outputs are judged, and whose they are."""
+    _unjudged: dict[Key, CallState] = field(default_factory=dict[Key, CallState])
+    """Calls that failed without a hook, and whose output the model has not seen yet."""
 
     # ---- The agent calls --------------------------------------------------------------------------------------------
 
@@ -61,12 +80,15 @@ class HookCalls:
                 yield from self._before(request, params)
             case "after":
                 yield from self._after(request, params)
+            case "request":
+                yield from self._request(request, self.calls.agent_of(params.meta.thread))
             case _:
                 yield Reply(hooks.ENDPOINT, request, hooks.REFUSAL)
 
     def hung_up(self, request: str) -> Iterator[Action]:
         """The agent no longer waits."""
-        self._waiting.pop(request, None)
+        for waiting in (self._waiting, self._asking, self._held):
+            waiting.pop(request, None)
         for place, asked in list(self._open.items()):
             if asked.request == request:
                 del self._open[place]
@@ -83,6 +105,64 @@ class HookCalls:
         """The stream has not said so in time."""
         if key.startswith(WAITING):
             yield from self._released(key.removeprefix(WAITING))
+        elif key.startswith(ASKING):
+            yield from self._may_ask(key.removeprefix(ASKING))
+
+    # ---- Requests to the model, and outputs that no hook is asked about ---------------------------------------------
+
+    def failed(self, state: CallState, output: JsonValue) -> Iterator[Action]:
+        """A call failed, and no hook follows: what it said is judged before the model is asked again."""
+        state.reported = output
+        if not self.wrapping.at_once:
+            yield Emit([finished(state)])
+            return
+        self._unjudged[state.key] = state
+        call = self.calls.describe(state, state.decided)
+        self._open[state.key, "after"] = HookAsked("", state.key, "after", state, call)
+        yield Consult(state.key, "after", call, output, is_error=True)
+
+    def asks_model(self, agent_id: str) -> Iterator[Action]:
+        """The stream says that the hook before a request to the model runs."""
+        request = next((one for one, agent in self._asking.items() if agent == agent_id), None)
+        if request is None:
+            self._told[agent_id] += 1
+        else:
+            yield from self._may_ask(request)
+
+    def _request(self, request: str, agent_id: str) -> Iterator[Action]:
+        self._asking[request] = agent_id
+        if self._told[agent_id]:
+            self._told[agent_id] -= 1
+            yield from self._may_ask(request)
+        else:
+            yield Wake(ASKING + request, STREAM_LIMIT)
+
+    def _may_ask(self, request: str) -> Iterator[Action]:
+        agent_id = self._asking.pop(request, None)
+        if agent_id is not None:
+            self._held[request] = agent_id
+            yield from self._let_ask(agent_id)
+
+    def _let_ask(self, agent_id: str) -> Iterator[Action]:
+        if self.intent.unreplaceable is not None or any(key.agent_id == agent_id for key in self._unjudged):
+            return
+        for request in [one for one, agent in self._held.items() if agent == agent_id]:
+            del self._held[request]
+            yield Reply(hooks.ENDPOINT, request, hooks.ALLOW)
+
+    def _judged(self, asked: HookAsked, answer: HookAnswer) -> Iterator[Action]:
+        """What a failed call said may be shown as it is, or the model is never asked again."""
+        del self._unjudged[asked.key]
+        asked.state.shown = answer.shown
+        yield Emit([finished(asked.state)])
+        if answer.passed:
+            yield from self._let_ask(asked.key.agent_id)
+            return
+        self.intent.unreplaceable = asked.state.name
+        yield from self.interrupt()
+        yield Wake(WITHHOLDING, WITHHOLDING_LIMIT)
+
+    # ---- Before and after a call -------------------------------------------------------------------------------------
 
     def _before(self, request: str, params: HookParams) -> Iterator[Action]:
         told = params.arguments
@@ -115,7 +195,7 @@ class HookCalls:
         if found is None:
             return
         asked, output = found
-        item, asked.state.reported = asked.state.item, _shown(output)
+        item, asked.state.reported = asked.state.item, shown(output)
         failed = item is not None and (item.exit_code not in {None, 0} or item.status == "failed")
         yield from self._consult(asked, output=asked.state.reported, failed=failed)
 
@@ -140,6 +220,9 @@ class HookCalls:
             shown = FAULT if stage == "after" else None
             answer = HookAnswer(hooks.REFUSAL, False, FAULT, shown)
             yield Emit([Notice(level="warning", code="unanswerable", message=f"{asked.state.name}: {error}")])
+        if key in self._unjudged and stage == "after":
+            yield from self._judged(asked, answer)
+            return
         yield Reply(hooks.ENDPOINT, asked.request, answer.data)
         yield from self._noted(asked, answer)
 
@@ -164,7 +247,7 @@ def _as_decided(state: CallState, native: JsonValue) -> JsonValue:
     return native
 
 
-def _shown(output: JsonValue) -> JsonValue:
+def shown(output: JsonValue) -> JsonValue:
     """The text of an output that is all text, else the output."""
     content = output.get("content") if isinstance(output, dict) else None
     if not isinstance(content, list):

@@ -14,3 +14,5 @@ class Intent:
     interrupted: bool = False
     denied: str | None = None
     """The reason of a denial that ends the run."""
+    unreplaceable: str | None = None
+    """The tool whose output could only be withheld by stopping the run."""

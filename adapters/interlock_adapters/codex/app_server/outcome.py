@@ -130,6 +130,9 @@ def ending_of(turn: Turn, intent: Intent, memory: Memory, *, structured: JsonVal
 
 
 def _judged(turn: Turn, intent: Intent, memory: Memory) -> tuple[Status, Reason | None, str]:
+    if intent.unreplaceable is not None:
+        message = f"the run was stopped, since the output of {intent.unreplaceable} could not be withheld otherwise"
+        return Status.FAILED, Reason.UNREPLACEABLE, message
     if intent.denied is not None:
         return Status.FAILED, Reason.DENIED, intent.denied
     match turn.status:

@@ -35,7 +35,7 @@ from interlock.model import JsonValue
 from interlock.outcome import RateLimit
 from interlock.tools import MAIN_AGENT
 from interlock_adapters.codex.app_server.calls import Bounded, Calls, CallState, finished, requested
-from interlock_adapters.codex.app_server.hook_calls import HookCalls
+from interlock_adapters.codex.app_server.hook_calls import HookCalls, shown
 from interlock_adapters.codex.app_server.outcome import Memory, status_of
 from interlock_adapters.codex.app_server.wire import ErrorTold, HookTold, Item, ItemTold, PlanTold, TokensTold
 from interlock_adapters.codex.shell import ran_command
@@ -182,10 +182,13 @@ class Stream:
         )
         if changes and told.item.status == "completed":
             events.append(FilesChanged(agent_id=state.key.agent_id, tool_call_id=state.key.call, changes=changes))
-        if not state.finished and (not state.let_through or told.item.status == "declined" or _is_unhooked(told.item)):
+        unhooked = state.let_through and told.item.status != "declined" and _is_unhooked(told.item)
+        if not state.finished and not unhooked and (not state.let_through or told.item.status == "declined"):
             events.append(finished(state))
         if events:
             yield Emit(events)
+        if unhooked and not state.finished:
+            yield from self._hooks.failed(state, _said(told.item))
 
     def _subagents_told(self, told: ItemTold) -> Iterator[Action]:
         """A sub-agent was started, or talked to: of the call that did so only hooks tell in full."""
@@ -205,6 +208,9 @@ class Stream:
 
     def _hook_begins(self, message: Object) -> Iterator[Action]:
         told = HookTold.model_validate(message)
+        if told.run.event == "preModelRequest":
+            yield from self._hooks.asks_model(self._calls.agent_of(told.thread))
+            return
         state = self._calls.get(told.thread, _call_id(told))
         if told.run.event == "postToolUse" and state is not None:
             yield from self._hooks.runs_after(state)
@@ -302,6 +308,11 @@ def _tool_of(item: Item) -> str | None:
 def _is_unhooked(item: Item) -> bool:
     """Whether no hook follows the end of this call: a patch or an MCP tool that failed has none."""
     return item.type in {"fileChange", "mcpToolCall"} and (item.status == "failed" or item.error is not None)
+
+
+def _said(item: Item) -> JsonValue:
+    """What the model would be shown of a call that failed."""
+    return item.error.message if item.error is not None else shown(item.result)
 
 
 def _input(item: Item) -> JsonValue:

@@ -67,7 +67,7 @@ CAPABILITIES = Capabilities(
         Hole(
             what="the output of a failed call of an MCP tool",
             before=False,
-            closed_by="a chain that may replace outputs takes no MCP servers",
+            closed_by="the model is not asked again before it is judged; what may not be shown stops the run",
         ),
         Hole(what="what a patch that does not apply says of it", before=False, closed_by="it repeats the patch alone"),
     ),
