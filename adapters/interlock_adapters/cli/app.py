@@ -9,6 +9,7 @@ import typer
 from interlock_adapters.cli.hooks import hooks
 from interlock_adapters.cli.machine import agents, doctor
 from interlock_adapters.cli.options import Options
+from interlock_adapters.cli.recordings import record, replay
 
 __all__ = ["app"]
 
@@ -156,6 +157,8 @@ app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
 app.command()(agents)
 app.command()(doctor)
+app.command()(record)
+app.command()(replay)
 
 
 @app.command()

@@ -27,7 +27,7 @@ from interlock_adapters.cli.problems import FAILED, INTERRUPTED, exit_code
 from interlock_adapters.cli.show import JsonView, PeopleView, Screen, View
 from interlock_adapters.cli.terminal import Terminal
 
-__all__ = ["Follower", "run"]
+__all__ = ["Follower", "follow", "run"]
 
 PATIENCE = 1.0
 """Seconds without progress after which a reader counts as gone, once the run is cancelled."""
@@ -43,14 +43,15 @@ def run(options: Options) -> int:
         request, _ = settled(options, request_of(options, read_prompt(options)))
         client = client_of(options, request)
         client.plan(request, answered=is_answered(options))
-        return anyio.run(partial(_run, options, client, request))
+        return anyio.run(partial(follow, options, client, request))
     except (UsageProblem, InterlockError) as error:
         return complain(error, options, request)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _run(options: Options, client: Client, request: Request) -> int:
+async def follow(options: Options, client: Client, request: Request) -> int:
+    """Run the request, show it, and return the exit code; raises what `Client.stream` raises."""
     screen = Screen()
     view = JsonView(screen) if options.json else PeopleView(screen)
     terminal = Terminal(screen) if at_terminal() else None
