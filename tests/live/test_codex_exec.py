@@ -145,6 +145,13 @@ async def test_what_a_request_carries_reaches_the_service(codex):
     assert "48213" not in " ".join(argument.text for argument in played.plan.argv)
 
 
+@pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh"])
+async def test_effort_reaches_the_service(codex, effort):
+    played = await codex.play([DONE], effort=effort, **EXEC)
+    assert played.outcome.ok, played.outcome
+    assert played.requests[0].body["reasoning"]["effort"] == effort
+
+
 async def test_an_interrupt_ends_the_run_and_its_command(codex):
     with ScriptedModel([Turn(shell(DIRECT, "touch started; sleep 985; touch late")), DONE]) as model:
         request = codex.request(model, permission=FULL, **EXEC)

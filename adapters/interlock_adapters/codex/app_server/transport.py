@@ -71,7 +71,7 @@ CAPABILITIES = Capabilities(
         ),
         Hole(what="what a patch that does not apply says of it", before=False, closed_by="it repeats the patch alone"),
     ),
-    backstops=(Backstop.SANDBOX, Backstop.GATE, Backstop.NONE),
+    backstops=(Backstop.SANDBOX, Backstop.GATE),
     otherwise=frozenset(Otherwise),
     confines=True,
     network_switch=True,

@@ -43,7 +43,7 @@ CAPABILITIES = Capabilities(
         Hole(what="every call: nothing is asked, and the sandbox alone decides"),
         Hole(what="calls that its lines leave out: typed input, images, and what the sandbox stops at once"),
     ),
-    backstops=(Backstop.SANDBOX, Backstop.NONE),
+    backstops=(Backstop.SANDBOX,),
     otherwise=frozenset({Otherwise.DENY}),
     confines=True,
     network_switch=True,
