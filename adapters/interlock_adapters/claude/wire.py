@@ -38,7 +38,7 @@ JsonObject = dict[str, JsonValue]
 class Line(BaseModel):
     """A part of the wire."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 # ---- The stream -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ PATH and HOME always stay. Of PATH the entries that are not absolute go: they wo
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -104,4 +105,12 @@ def _absolute_only(path: str) -> str:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns)
+    names, beginnings = _sorted_out(tuple(patterns))
+    return name in names or name.startswith(beginnings)
+
+
+@lru_cache(maxsize=64)
+def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The whole names among the patterns, and the beginnings: every run asks for the same few lists."""
+    beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+    return frozenset(pattern for pattern in patterns if not pattern.endswith("*")), beginnings
