@@ -39,6 +39,7 @@ from interlock.capabilities import Needs
 from interlock.engine.registry import find_adapter
 from interlock.events import Event, Notice, Raw
 from interlock.request import Request
+from interlock_adapters.codex import hooks, sandbox
 from interlock_fixtures.recording import Recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -233,9 +234,39 @@ def begin(adapter: Adapter, transport: Any, random: Random) -> Sitting:
     if isinstance(codec, Listening):
         places = {one.name: Place("http://127.0.0.1:9", "t") for one in transport.launch(codec._order).endpoints}
         codec.listening(places)
-    sitting.take(codec.start())
-    sitting.take(codec.prompt("go"))
+    if transport.name == "app-server" and random.random() < 0.8:
+        confirm(sitting)
+    else:
+        sitting.take(codec.start())
+        sitting.take(codec.prompt("go"))
     return sitting
+
+
+def confirm(sitting: Sitting) -> None:
+    """Answer the handshake of Codex as the server does, so that what follows meets a codec with a running turn."""
+    order = sitting.codec._order
+    permission = {"approvalPolicy": sandbox.approval_policy(order), "approvalsReviewer": "user"}
+    results: dict[str, Any] = {
+        "initialize": {"userAgent": f"interlock/{find_adapter('codex').versions.oldest} (x)"},
+        "hooks/list": {"data": [{"hooks": [
+            {"eventName": known.camel, "source": "sessionFlags", "server": hooks.SERVER, "tool": known.tool,
+             "trustStatus": "trusted", "currentHash": hooks.hash_of(event), "enabled": True}
+            for event, known in hooks.EVENTS.items()
+        ]}]},
+        "account/read": {"account": {"type": "apiKey"}},
+        "thread/start": {"thread": {"id": "th"}, "model": "m", "cwd": "/repo", "sandbox": sandbox.policy(order),
+                         **permission},
+        "turn/start": {"turn": {"id": "tu", "status": "inProgress", "items": []}},
+    }  # fmt: skip
+    actions = [*sitting.codec.start(), *sitting.codec.prompt("go")]
+    ready = 0
+    for _ in results:
+        asked = [json.loads(line) for one in actions if isinstance(one, Send) for line in one.data.splitlines()]
+        for message in [one for one in asked if "id" in one]:
+            said = json.dumps({"id": message["id"], "result": results[message["method"]]}).encode()
+            actions = list(sitting.codec.received("stdout", said + b"\n"))
+            ready += sum(isinstance(one, Ready) for one in actions)
+    assert ready == 1
 
 
 def is_no_message(line: bytes) -> bool:
