@@ -9,12 +9,15 @@ import sys
 import pytest
 
 from interlock import Client, Request
+from interlock.engine.registry import find_adapter
 from interlock_adapters.claude import adapter
+from interlock_fixtures.clis import clis_required, find_cli
 from interlock_fixtures.conformance import run_checks, subject_of
 from interlock_fixtures.conformance.registry import checks
 from interlock_fixtures.record import Recorder, recorded
-from interlock_fixtures.recording import Wire, whole_messages
+from interlock_fixtures.recording import Wire, load_recording, save_recording, whole_messages
 from interlock_fixtures.scripted_agent.launcher import install
+from interlock_fixtures.scripted_model import ScriptedModel, Text, Turn
 
 pytestmark = pytest.mark.behaviour("kit:record")
 
@@ -86,6 +89,26 @@ async def test_a_recorded_run_tells_its_codec_the_same_again(tmp_path, monkeypat
     chosen = [check for check in checks() if check.number in {10, 11, 14, 30}]
     report = run_checks(subject_of(adapter, [recording]), chosen)
     assert report.ok, report.describe()
+
+
+@pytest.mark.live
+@pytest.mark.anyio
+async def test_the_token_of_our_endpoint_is_not_kept(tmp_path, monkeypatch) -> None:
+    cli = find_cli("codex", "oldest")
+    if cli is None and not clis_required():
+        pytest.skip("the real CLI is not installed: run `npm ci` in fixtures/clis")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    workspace = tmp_path / "repo"
+    workspace.mkdir()
+    codex = find_adapter("codex")
+    with ScriptedModel([Turn(Text("done"))]) as model, Recorder(codex, cli, version="0.171.0") as recorder:
+        settings = [word for word in model.arguments("codex", "gpt-5.5") if word.startswith("model_provider")]
+        fields = {"env": model.environment("codex"), "extra_args": [x for one in settings for x in ("-c", one)]}
+        fields |= {"cwd": str(workspace), "binary": str(recorder.program), "transport": "app-server", "login": "env"}
+        async with Client(state=tmp_path / "state") as client:
+            assert (await client.run(Request(agent="codex", prompt="go", model="gpt-5.5", **fields))).ok
+        save_recording(recorder.recording("text", recorded_by="a test"), tmp_path)
+    assert b"Bearer [redacted]" in load_recording(tmp_path / "codex/0.171.0/text").on("stdin")
 
 
 def test_a_recorder_that_saw_no_run_says_so(tmp_path) -> None:

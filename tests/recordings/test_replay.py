@@ -52,6 +52,12 @@ def test_nothing_is_said_before_what_it_followed_on(play) -> None:
     assert play(given=WIRE[0].data + WIRE[2].data).stdout == WIRE[1].data + ASK
 
 
+def test_input_without_a_last_newline_is_heard_at_its_end(play) -> None:
+    wire = (Wire("stdin", b"go"), Wire("stdin", eof=True), Wire("stdout", b"gone\n"), Wire("stdout", eof=True))
+    assert play(given=b"go", recording=a_recording(wire)).stdout == b"gone\n"
+    assert play(given=b"", recording=a_recording(wire)).stdout == b""
+
+
 def test_an_answer_is_told_by_the_id_of_its_question(play) -> None:
     other = ANSWER.replace(b"q1", b"q0")
     assert play(given=INPUT.replace(ANSWER, other)).stdout == WIRE[1].data + ASK
