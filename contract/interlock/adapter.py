@@ -138,6 +138,8 @@ class Endpoint:
     of the only block of the result."""
     tools: tuple[str, ...] = ()
     """What an `mcp` endpoint serves."""
+    unrefused: tuple[str, ...] = ()
+    """Tools whose calls no answer refuses: when the run winds down they wait until the agent is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,8 @@ class Launch:
     harvest: tuple[str, ...] = ()
     """Files under the private folder that are read after the exit and handed to `Codec.exited`."""
     confined: bool = False
+    backstop: Backstop | None = None
+    """What truly stands behind the chain, where that is less than what was ordered."""
     warnings: tuple[str, ...] = ()
 
 

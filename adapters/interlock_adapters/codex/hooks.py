@@ -19,6 +19,7 @@ from interlock.model import JsonValue
 __all__ = [
     "ENDPOINT",
     "EVENTS",
+    "OBSERVING",
     "REFUSAL",
     "SERVER",
     "STAGES",
@@ -59,6 +60,8 @@ EVENTS: Mapping[str, HookEvent] = {
     "PreModelRequest": HookEvent("pre_model_request", "preModelRequest", "request"),
 }
 STAGES = tuple(event.tool for event in EVENTS.values())
+OBSERVING = (EVENTS["PreModelRequest"].tool,)
+"""Events that no answer stops: only not answering does."""
 
 ALLOW = b""
 

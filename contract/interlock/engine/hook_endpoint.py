@@ -23,6 +23,7 @@ from typing import NoReturn, Protocol
 import anyio
 import h11
 from anyio.abc import ByteStream, SocketAttribute
+from pydantic_core import from_json
 
 from interlock.adapter import Endpoint, Place
 from interlock.engine.mcp_hook import HookCalled, NotMcp, Said, answer, read
@@ -135,7 +136,12 @@ class HookEndpoints:
         """The run winds down: everything that is open, and everything that still comes, is refused."""
         self._refusing = True
         for (channel, _), call in self._calls.items():
-            call.answer(self._refusals[channel])
+            if not self._cannot_be_refused(channel, call.body):
+                call.answer(self._refusals[channel])
+
+    def _cannot_be_refused(self, channel: str, body: bytes) -> bool:
+        unrefused = self._endpoints[channel].unrefused
+        return bool(unrefused) and from_json(body).get("name") in unrefused
 
     async def close(self) -> None:
         """Give the port back; not before the agent is gone, which would take a broken connection for a yes."""
@@ -228,6 +234,8 @@ class HookEndpoints:
     async def _decision(self, channel: str, body: bytes, exchange: _Exchange, *, once: bool = False) -> bytes:
         """What the codec replies, or the refusal; the caller may hang up meanwhile."""
         refusal = self._refusals[channel]
+        if self._refusing and self._cannot_be_refused(channel, body):
+            await anyio.sleep_forever()
         if self._refusing:
             return refusal
         if once and any(call.body == body for (other, _), call in self._calls.items() if other == channel):

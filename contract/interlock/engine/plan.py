@@ -275,7 +275,7 @@ def _plan(
         env=tuple(sorted(env)),
         files=tuple(file.path for file in launch.files),
         links=tuple(f"{link.path} -> {link.target}" for link in launch.links),
-        backstop=order.backstop,
+        backstop=launch.backstop or order.backstop,
         confined=launch.confined,
         posture=permission.posture,
         otherwise=permission.otherwise,

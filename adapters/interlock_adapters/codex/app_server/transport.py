@@ -119,16 +119,23 @@ class AppServer:
             drop_env=dropped_variables(order),
             files=(LaunchFile(f"{TEMPORARY}/.keep", ""),),
             links=tuple(links),
-            endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES),),
+            endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES, unrefused=hooks.OBSERVING),),
             refusals={hooks.ENDPOINT: hooks.REFUSAL},
             ladder=LADDER,
             confined=order.backstop is not Backstop.GATE and sandbox.confines_posture(order.request.permission),
+            backstop=_true_backstop(order),
             warnings=(f"credentials: {login.described}", *_warnings(order)),
         )
 
     def codec(self, order: Order) -> Codec:
         """A fresh translator for one process."""
         return AppServerCodec(order)
+
+
+def _true_backstop(order: Order) -> Backstop | None:
+    """The posture `full` runs without a sandbox."""
+    full = order.request.permission.posture is Posture.FULL
+    return Backstop.NONE if full and order.backstop is Backstop.SANDBOX else None
 
 
 def _argv(order: Order) -> Iterator[Argument]:
