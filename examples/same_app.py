@@ -1,7 +1,7 @@
 """One application for every agent: `python examples/same_app.py --agent claude|codex "make hello.txt"`.
 
-A guard, approvals at the keyboard, an outcome; only the word after `--agent` differs. `--yes` answers all approvals; what
-stands after `--` goes to the agent's own command line.
+A guard, approvals at the keyboard, an outcome; only the word after `--agent` differs. `--yes` answers all approvals;
+what stands after `--` goes to the agent's own command line.
 """
 
 import argparse

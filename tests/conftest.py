@@ -1,6 +1,35 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use, and which tests belong to the long group.
+
+The real CLIs take a second or more a run. Without INTERLOCK_LONG=1 the oldest pinned version runs what its wire may
+change (decisions, outputs, approvals, turns, failing hooks, honesty) on one event loop; the newest runs everything.
+"""
+
+import os
 
 import pytest
+
+LONG = os.environ.get("INTERLOCK_LONG") == "1"
+WITH_OLDEST = frozenset({
+    "test_claude_approvals", "test_claude_calls", "test_claude_honesty", "test_claude_hook_matrix",
+    "test_claude_outputs", "test_claude_turns",
+})  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long group out unless it is asked for; pytest says how many that are."""
+    spared = [] if LONG else [item for item in items if _is_long(item)]
+    if spared:
+        config.hook.pytest_deselected(items=spared)
+        left_out = set(spared)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    called = getattr(item, "callspec", None)
+    params = called.params if called else {}
+    if "oldest" not in {params.get("claude_which"), params.get("driver")}:
+        return False
+    return params.get("anyio_backend") == "trio" or item.path.stem not in WITH_OLDEST
 
 
 @pytest.fixture(params=["asyncio", "trio"])

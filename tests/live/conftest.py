@@ -37,20 +37,6 @@ LONG = os.environ.get("INTERLOCK_LONG") == "1"
 SERVICE = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CODE_MAX_RETRIES", "NO_PROXY", "no_proxy")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The event loop is ours and the version the agent's: of the oldest one loop is enough, unless INTERLOCK_LONG=1."""
-    spared = [] if LONG else [item for item in items if _is_oldest_on_trio(item)]
-    if spared:
-        config.hook.pytest_deselected(items=spared)
-        items[:] = [item for item in items if item not in set(spared)]
-
-
-def _is_oldest_on_trio(item: pytest.Item) -> bool:
-    called = getattr(item, "callspec", None)
-    params = called.params if called else {}
-    return params.get("claude_which") == "oldest" and params.get("anyio_backend") == "trio"
-
-
 @pytest.fixture
 def anyio_backend() -> str:
     """Real processes take their time: most of these tests run on one event loop, and a few name both."""
