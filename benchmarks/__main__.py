@@ -59,8 +59,8 @@ def main() -> int:
         lines = []
         for row in ROWS:
             if not given.rows or row.name in given.rows:
-                print(f"{row.name} ...", file=sys.stderr)
                 lines.append(measure(lab, row, given.rounds or (1 if given.quick else row.rounds)))
+                print(lines[-1].summary, file=sys.stderr)
     print(text(lines))
     print("- " + ", ".join(f"{key}: {value}" for key, value in circumstances().items()))
     if given.json is not None:

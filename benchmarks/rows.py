@@ -114,7 +114,7 @@ def _longest(lab: Lab, contestant: str) -> Sample:
         if not found["survived"]:
             why = f", then {found['why'].partition(':')[0]}"
             break
-        best, peak = size / MIB, found["peak"]
+        best, peak = size / MIB, max(peak, found["peak"])
     return Sample(best, f"peak {peak / MIB:.0f} MiB{why}")
 
 

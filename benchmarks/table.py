@@ -54,6 +54,12 @@ class Line:
         return ours / bare if self.row.better == "more" else bare / ours
 
     @property
+    def summary(self) -> str:
+        """The row in a few words, for who waits for the table."""
+        figures = (f"{name} {cell.shown()}" for name, cell in self.cells.items())
+        return f"{self.row.name} ({self.row.unit}): {', '.join(figures)} {self.verdict}"
+
+    @property
     def verdict(self) -> str:
         """ok, short, or nothing where there is no target."""
         ours = self.cells["interlock"].median
