@@ -170,9 +170,10 @@ def _killed(lab: Lab, contestant: str) -> Sample:
     try:
         _wait(pids.exists, 20)
     finally:
+        began = time.perf_counter()
         host.kill()
         host.wait()
-    began, left = time.perf_counter(), alive(map(int, pids.read_text(encoding="utf-8").split()))
+    left = alive(map(int, pids.read_text(encoding="utf-8").split()))
     while left and time.perf_counter() - began < HOST_GIVEN_UP:
         time.sleep(0.002)
         left = alive(left)
