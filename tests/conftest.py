@@ -1,7 +1,8 @@
 """Fixtures that every test may use, and which tests belong to the long group.
 
 The real CLIs take a second or more a run. Without INTERLOCK_LONG=1 the oldest pinned version runs what its wire may
-change (decisions, outputs, approvals, turns, failing hooks, honesty) on one event loop; the newest runs everything.
+change (decisions, outputs, approvals, turns, failing hooks, honesty) on one event loop; the newest runs everything but
+what shows through the codec alone what is shown through the whole engine too. What is marked slow waits as well.
 """
 
 import os
@@ -13,6 +14,7 @@ WITH_OLDEST = frozenset({
     "test_claude_approvals", "test_claude_calls", "test_claude_honesty", "test_claude_hook_matrix",
     "test_claude_outputs", "test_claude_turns",
 })  # fmt: skip
+SHOWN_TWICE = frozenset({"test_live_calls", "test_live_outputs"})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -25,6 +27,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_long(item: pytest.Item) -> bool:
+    if item.get_closest_marker("slow") or item.path.stem in SHOWN_TWICE:
+        return True
     called = getattr(item, "callspec", None)
     params = called.params if called else {}
     if "oldest" not in {params.get("claude_which"), params.get("driver")}:
