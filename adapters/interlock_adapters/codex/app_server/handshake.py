@@ -109,7 +109,7 @@ class Handshake:
     def _account(self, result: Object) -> Iterator[Action]:
         if result.get("account") is None and result.get("requiresOpenaiAuth") is True:
             self.stopped = True
-            yield Stop(Reason.AUTH, "nobody is logged in: `codex login` once, or give CODEX_API_KEY")
+            yield Stop(Reason.AUTH, "nobody is logged in: run `codex login` once (this transport takes no key from the environment)")
             return
         yield self._begin()
 
