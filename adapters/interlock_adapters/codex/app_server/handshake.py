@@ -109,7 +109,8 @@ class Handshake:
     def _account(self, result: Object) -> Iterator[Action]:
         if result.get("account") is None and result.get("requiresOpenaiAuth") is True:
             self.stopped = True
-            yield Stop(Reason.AUTH, "nobody is logged in: run `codex login` once (this transport takes no key from the environment)")
+            words = "nobody is logged in: run `codex login` once (no key of the environment is taken over app-server)"
+            yield Stop(Reason.AUTH, words)
             return
         yield self._begin()
 
