@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ import pytest
 from interlock.engine import descent, guardian
 from interlock.engine.process import Exit, GuardianLost, Process, Stream, StreamClosed, spawn
 
+UNIQUE = f"600.{os.getpid()}"
 pytestmark = pytest.mark.anyio
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -429,13 +430,21 @@ async def test_killing_is_not_cancelled() -> None:
     close(process)
 
 
+def is_there(words: bytes) -> bool:
+    """Whether a process with this command line is there."""
+    for pid in descent.processes():
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == words:
+                return True
+    return False
+
+
 async def test_starting_is_not_cancelled_half_way() -> None:
-    before = set(descent.processes())
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await start(["sleep", "600"])
+        await start(["sleep", UNIQUE])
     assert scope.cancelled_caught
-    assert not [pid for pid, proc in descent.processes().items() if pid not in before and proc.session == pid]
+    assert not is_there(f"sleep\0{UNIQUE}\0".encode())
 
 
 async def test_abandoning_needs_no_waiting() -> None:

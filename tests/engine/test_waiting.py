@@ -89,8 +89,9 @@ async def test_a_relaxed_mailbox_keeps_what_a_later_reader_finds() -> None:
 async def test_unread_events_are_bounded_by_their_weight_too(relaxed: bool) -> None:
     box = Mailbox()
     for number in range(2):
-        box.weigh(MOST_WEIGHT // 2 + 1)
-        box.put([TextDelta(text=str(number))])
+        text = str(number) * (MOST_WEIGHT // 2 + 1)
+        box.weigh(len(text))
+        box.put([TextDelta(text=text)])
     assert box.full
     if relaxed:
         box.relax()
@@ -99,7 +100,19 @@ async def test_unread_events_are_bounded_by_their_weight_too(relaxed: bool) -> N
         first = await box.take()
         assert box.full is False
     assert isinstance(first, TextDelta)
-    assert first.text == ("1" if relaxed else "0")
+    assert first.text[0] == ("1" if relaxed else "0")
+
+
+async def test_what_is_said_of_a_dropped_line_weighs_what_it_holds_and_stays() -> None:
+    box = Mailbox()
+    box.weigh(4 * MOST_WEIGHT)
+    box.put([Notice(code="line_too_long", message="dropped")])
+    box.put([TextDelta(text="small")])
+    assert not box.full
+    box.relax()
+    box.close()
+    with anyio.fail_after(5):
+        assert isinstance(await box.take(), Notice)
 
 
 async def test_a_docket_answers_each_case_once() -> None:

@@ -1,5 +1,6 @@
 """What could undo the guard of the real Codex: commands, options, the person's files, a hook that is not trusted."""
 
+import contextlib
 import errno
 import json
 import os
@@ -194,8 +195,9 @@ def of_the_test(codex) -> set[int]:
 
 def kill_agent(codex) -> None:
     for pid in of_the_test(codex):
-        if Path(f"/proc/{pid}/comm").read_text().startswith("codex"):
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # a passing child of it is gone by now
+            if Path(f"/proc/{pid}/comm").read_text().startswith("codex"):
+                os.kill(pid, signal.SIGKILL)
 
 
 @BOTH_LOOPS

@@ -24,6 +24,9 @@ MOST_UNREAD = 65_536
 MOST_WEIGHT = 16 * 1024 * 1024
 """Bytes of the agent's output that waiting events may come from, as far as the events of one read allow."""
 
+LARGE = 1024 * 1024
+"""Bytes past which it is worth looking at the events themselves."""
+
 
 class Mailbox:
     """Events on their way to the reader. The writer waits for `room()`; what nobody will read is dropped."""
@@ -46,9 +49,15 @@ class Mailbox:
         if self._closed:
             return
         self._queue.extend(cast("Sequence[Event]", batch))
-        self._weight, self._coming = self._weight + self._coming, 0
+        self._weight, self._coming = self._weight + self._weight_of(batch), 0
         self._trim()
         self._wake()
+
+    def _weight_of(self, batch: Sequence[BaseEvent]) -> int:
+        """At most what they came from; of a read as large as a dropped line can make it, what they truly hold."""
+        if self._coming <= LARGE:
+            return self._coming
+        return min(self._coming, sum(len(event.model_dump_json()) for event in batch))
 
     def weigh(self, size: int) -> None:
         """The next events come from so many bytes more."""
