@@ -123,7 +123,12 @@ class Needs:
 
 def check(request: Request, needs: Needs, can: Capabilities) -> tuple[Unmet, ...]:
     """All that `request` and `needs` ask for and `can` does not offer; empty if it fits."""
-    return (*_permission(request, needs, can), *_chain(request, needs, can), *_features(request, needs, can))
+    return (
+        *_permission(request, needs, can),
+        *_chain(request, needs, can),
+        *_features(request, needs, can),
+        *_words(request, can),
+    )
 
 
 def _permission(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unmet]:
@@ -250,6 +255,10 @@ def _features(request: Request, needs: Needs, can: Capabilities) -> Iterator[Unm
     for field, value, wanted, offered, reason in asked:
         if wanted and not offered:
             yield _lacks(can, field, value, reason, "leave it out")
+
+
+def _words(request: Request, can: Capabilities) -> Iterator[Unmet]:
+    """What is not offered or refused as a whole, but word by word."""
     if request.effort is not None and request.effort not in can.efforts:
         words = tuple(f"effort={word}" for word in can.efforts) or ("leave it out",)
         yield _lacks(can, "effort", request.effort, "does not know this effort", *words)

@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from interlock.actions import Action, Ask, Consult, Emit, Key, Send, Stage, Suspicion, Verdict, Wake, Withdraw
 from interlock.approval import Answer
 from interlock.events import Notice, ToolRequested
+from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.answers import FAULT, Pending, Reply, answer, deny, fallback, items_of
-from interlock_adapters.claude.calls import Bounded, Calls, CallState
+from interlock_adapters.claude.calls import Calls, CallState
 from interlock_adapters.claude.outcome import Intent
 from interlock_adapters.claude.planning import Planning
 from interlock_adapters.claude.replace import is_replaceable, output_of
@@ -56,8 +57,8 @@ class Asks:
     served: Served
     planning: Planning
     _open: dict[tuple[Key, Stage | None], Pending] = field(default_factory=dict[tuple[Key, Stage | None], Pending])
-    _seen: Bounded[None] = field(default_factory=Bounded[None])
-    _repeated: Bounded[None] = field(default_factory=Bounded[None])
+    _seen: Bounded[str, None] = field(default_factory=Bounded[str, None])
+    _repeated: Bounded[str, None] = field(default_factory=Bounded[str, None])
 
     # ---- Requests of the CLI ----------------------------------------------------------------------------------------
 

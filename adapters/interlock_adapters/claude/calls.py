@@ -6,32 +6,15 @@ the latter.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TypeVar
 
 from interlock.actions import Key
+from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
 from interlock_adapters.claude.tools import canonical_name, kind_of, subject_of
 
-__all__ = ["Bounded", "CallState", "Calls"]
-
-REMEMBERED = 4096
-"""Calls, sub-agents and request ids that are remembered; the oldest are forgotten first."""
-
-V = TypeVar("V")
-
-
-class Bounded(OrderedDict[str, V]):
-    """A table that forgets its oldest entry past `REMEMBERED`."""
-
-    def remember(self, key: str, value: V) -> V:
-        """Add an entry."""
-        self[key] = value
-        if len(self) > REMEMBERED:
-            self.popitem(last=False)
-        return value
+__all__ = ["CallState", "Calls"]
 
 
 @dataclass(slots=True)
@@ -62,8 +45,8 @@ class Calls:
     """All calls of a run."""
 
     def __init__(self) -> None:
-        self._calls: Bounded[CallState] = Bounded()
-        self._agents: Bounded[str] = Bounded()
+        self._calls: Bounded[str, CallState] = Bounded()
+        self._agents: Bounded[str, str] = Bounded()
 
     def agent_of(self, parent: str | None, agent_id: str | None = None) -> str:
         """The id of the sub-agent that a line is about."""

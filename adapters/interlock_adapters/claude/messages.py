@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from typing import Literal
 
-from interlock_adapters.claude.calls import Bounded
+from interlock.framing.bounded import Bounded
 
 __all__ = ["Messages"]
 
@@ -24,7 +24,7 @@ class Messages:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._count = 0
-        self._sent: Bounded[bool] = Bounded()
+        self._sent: Bounded[str, bool] = Bounded()
         """Those not taken up, and whether a turn has ended since they were sent."""
         self._heard = False
         """Whether this turn took one up."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from interlock.actions import Action, Emit, Send, Serve, Suspicion
 from interlock.events import Notice
+from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock_adapters.claude import wire
-from interlock_adapters.claude.calls import Bounded, Calls
+from interlock_adapters.claude.calls import Calls
 from interlock_adapters.claude.wire import ControlRequest
 
 __all__ = ["Served"]
@@ -27,7 +28,7 @@ class Served:
 
     calls: Calls
     servers: tuple[str, ...]
-    _open: Bounded[None] = field(default_factory=Bounded[None])
+    _open: Bounded[str, None] = field(default_factory=Bounded[str, None])
 
     def asked(self, message: ControlRequest) -> Iterator[Action]:
         """A message to a server."""

@@ -6,36 +6,18 @@ id in the hooks, in the items and in the questions about it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from interlock.actions import Key
 from interlock.events import ToolFinished, ToolRequested
+from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
 from interlock_adapters.codex.app_server.wire import Item
 from interlock_adapters.codex.tools import HIDDEN, kind_of, subject_of
 
-__all__ = ["Bounded", "CallState", "Calls", "finished", "requested"]
-
-REMEMBERED = 4096
-"""Calls and sub-agents that are remembered; the oldest are forgotten first."""
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Bounded(OrderedDict[K, V]):
-    """A table that forgets its oldest entry past `REMEMBERED`."""
-
-    def remember(self, key: K, value: V) -> V:
-        """Add an entry."""
-        self[key] = value
-        if len(self) > REMEMBERED:
-            self.popitem(last=False)
-        return value
+__all__ = ["CallState", "Calls", "finished", "requested"]
 
 
 @dataclass(slots=True)

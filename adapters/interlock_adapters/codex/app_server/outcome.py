@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from interlock.actions import Ending
+from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit, Reason, Status, Usage
-from interlock_adapters.codex.app_server.calls import Bounded
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.wire import TokenUsage, TokenUsages, Turn, TurnError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, LaunchFile, LaunchLink, Order
+from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, LaunchFile, Order
 from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.tools import ToolKind
@@ -12,14 +12,14 @@ from interlock_adapters.codex import hooks, sandbox
 from interlock_adapters.codex.app_server.codec import AppServerCodec
 from interlock_adapters.codex.config import arguments, unmet_servers
 from interlock_adapters.codex.environment import (
-    CONFIG_HOME,
     TEMPORARY,
     dropped_variables,
     set_variables,
     unmet_variables,
 )
 from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.login import CREDENTIALS, CREDENTIALS_FILE, KEYS
+from interlock_adapters.codex.links import links
+from interlock_adapters.codex.login import CREDENTIALS, KEYS
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
 __all__ = ["AppServer"]
@@ -31,8 +31,6 @@ LADDER = (
 )
 """At the end of its input the server ends its commands and exits; SIGINT would leave them behind (0.171.0)."""
 
-SESSIONS = "codex/sessions"
-"""The durable folder of the sessions, in the state folder."""
 
 CAPABILITIES = Capabilities(
     agent="codex",
@@ -108,17 +106,13 @@ class AppServer:
     def launch(self, order: Order) -> Launch:
         """The process for this order; deterministic."""
         login = CREDENTIALS.chosen(order)
-        links = [LaunchLink(f"{CONFIG_HOME}/sessions", f"{{state}}/{SESSIONS}", make="folder")]
-        if login.source == "file":
-            credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
-            links.append(LaunchLink(f"{CONFIG_HOME}/{CREDENTIALS_FILE}", credentials))
         return Launch(
             argv=tuple(_argv(order)),
             env=set_variables(),
             secret_env=frozenset(KEYS),
             drop_env=dropped_variables(order),
             files=(LaunchFile(f"{TEMPORARY}/.keep", ""),),
-            links=tuple(links),
+            links=links(order),
             endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES, unrefused=hooks.OBSERVING),),
             refusals={hooks.ENDPOINT: hooks.REFUSAL},
             ladder=LADDER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from interlock.adapter import Argument, Codec, LadderStep, Launch, LaunchFile, LaunchLink, Order
+from interlock.adapter import Argument, Codec, LadderStep, Launch, LaunchFile, Order
 from interlock.capabilities import Capabilities, Hole, Unmet
 from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
@@ -24,14 +24,14 @@ from interlock_adapters.codex.environment import (
 )
 from interlock_adapters.codex.exec.codec import ExecCodec
 from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.login import CREDENTIALS, CREDENTIALS_FILE, KEYS
+from interlock_adapters.codex.links import links
+from interlock_adapters.codex.login import CREDENTIALS, KEYS
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
 __all__ = ["Exec"]
 
 LADDER = (LadderStep("signal", 2.0, "INT"), LadderStep("signal", 1.0, "TERM"))
 """SIGINT is the signal on which it ends its commands (0.171.0)."""
-SESSIONS = "codex/sessions"
 SCHEMA_FILE = "schema.json"
 INSTEAD = "transport=app-server"
 
@@ -77,17 +77,13 @@ class Exec:
     def launch(self, order: Order) -> Launch:
         """The process for this order; deterministic."""
         login = CREDENTIALS.chosen(order)
-        links = [LaunchLink(f"{CONFIG_HOME}/sessions", f"{{state}}/{SESSIONS}", make="folder")]
-        if login.source == "file":
-            credentials = f"{order.host.login_folder}/{CREDENTIALS_FILE}"
-            links.append(LaunchLink(f"{CONFIG_HOME}/{CREDENTIALS_FILE}", credentials))
         return Launch(
             argv=tuple(_argv(order)),
             env=set_variables(),
             secret_env=frozenset(KEYS),
             drop_env=dropped_variables(order),
             files=tuple(_files(order)),
-            links=tuple(links),
+            links=links(order),
             ladder=LADDER,
             confined=sandbox.confines_posture(order.request.permission),
             warnings=(f"credentials: {login.described}", "exec does not tell which version it is"),
