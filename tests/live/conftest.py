@@ -29,11 +29,27 @@ from interlock import (
     Request,
 )
 from interlock.events import ApprovalRequested, QuestionAsked, ToolDecided, Unguarded
-from interlock_fixtures.clis import CliMissing, Which, clis_required, pinned_ends, require_cli
+from interlock_fixtures.clis import CliMissing, Which, clis_required, copilot_cache, pinned_ends, require_cli
 from interlock_fixtures.scripted_model import ModelRequest, ScriptedModel, ToolShown
 
 LIMIT = 60.0
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
+COPILOT_SERVICE = (
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_TYPE",
+    "COPILOT_PROVIDER_API_KEY",
+    "COPILOT_OFFLINE",
+    "NO_PROXY",
+    "no_proxy",
+)
+COPILOT_FOREIGN = (
+    "COPILOT_HOME",
+    "COPILOT_ALLOW_ALL",
+    "COPILOT_MODEL",
+    "COPILOT_GITHUB_TOKEN",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+)
 SERVICE = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CODE_MAX_RETRIES", "NO_PROXY", "no_proxy")
 
 
@@ -65,6 +81,18 @@ def codex_which(request: pytest.FixtureRequest) -> Which:
 def codex_cli(codex_which: Which) -> Path:
     """The native executable of the real Codex at that end."""
     return installed("codex", codex_which)
+
+
+@pytest.fixture(params=pinned_ends("copilot"))
+def copilot_which(request: pytest.FixtureRequest) -> Which:
+    """Which end of the tested range of Copilot: `oldest`, or `newest` where that is another version."""
+    return "oldest" if request.param == "oldest" else "newest"
+
+
+@pytest.fixture
+def copilot_cli(copilot_which: Which) -> Path:
+    """The native executable of the real Copilot at that end."""
+    return installed("copilot", copilot_which)
 
 
 def installed(name: str, which: Which) -> Path:
@@ -230,6 +258,34 @@ def codex(codex_cli: Path, codex_which: Which, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_CONFIG_HOME", str(made.home / ".config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(made.home / ".state"))
     for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+@dataclass
+class CopilotLive(Live):
+    """The real Copilot; the model's name chooses its tools: `gpt-4.1` edits files, `gpt-5.4` applies patches."""
+
+    def service(self, model: ScriptedModel) -> dict[str, str]:
+        """What leads the CLI to the scripted model."""
+        return {name: value for name, value in model.environment("copilot").items() if name in COPILOT_SERVICE}
+
+    def request(self, service: ScriptedModel, /, prompt: str = "go", **fields: object) -> Request:
+        """A request in the workspace, to the scripted model; `transport=` chooses another than `server`."""
+        given: dict[str, object] = {"agent": "copilot", "prompt": prompt, "cwd": str(self.workspace), "login": "env"}
+        given |= {"binary": str(self.cli), "env": self.service(service), "model": "gpt-4.1", "transport": "server"}
+        return Request.model_validate(given | fields)
+
+
+@pytest.fixture
+def copilot(copilot_cli: Path, copilot_which: Which, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopilotLive:
+    """The real Copilot with folders of its own, HOME among them; what it unpacks all tests share."""
+    made = CopilotLive(copilot_cli, copilot_which, tmp_path)
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(made.home / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(made.home / ".state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(copilot_cache()))
+    for name in COPILOT_FOREIGN:
         monkeypatch.delenv(name, raising=False)
     return made
 
