@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from interlock.framing.patch import touched
 from interlock.model import JsonValue
 from interlock.tools import Subject, ToolCall, ToolKind
-from interlock_adapters.codex.patch import touched
 
 __all__ = ["HIDDEN", "MCP_PREFIX", "PATCH", "SHELL", "describe", "kind_of", "mcp_name", "subject_of"]
 

@@ -8,11 +8,11 @@ import tomllib
 import pytest
 
 from interlock.capabilities import Needs, check
+from interlock.framing.patch import touched
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.codex import adapter, hooks, sandbox
 from interlock_adapters.codex.config import toml
 from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.patch import touched
 from interlock_adapters.codex.shell import ran_command, wrapped
 
 EXEC, APP = adapter.transports

@@ -35,13 +35,13 @@ from interlock.actions import (
 from interlock.approval import Answer
 from interlock.events import Notice, ToolFinished
 from interlock.framing.jsonrpc import Call, Id, Peer, UnknownId
+from interlock.framing.patch import touched
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall
 from interlock_adapters.codex.app_server.answers import answer_outside, answer_question, items_of
 from interlock_adapters.codex.app_server.calls import Calls, CallState, requested
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.wire import CommandApproval, Elicitation, PatchApproval, UserInput
-from interlock_adapters.codex.patch import touched
 from interlock_adapters.codex.shell import ran_command
 from interlock_adapters.codex.tools import PATCH, SHELL, mcp_name
 

@@ -1,4 +1,4 @@
-"""The paths that a patch in Codex' own format touches, read out of its text.
+"""The paths that a patch in the format of OpenAI's models touches, read out of its text. Codex and Copilot take it.
 
 Read generously: a line that could be a header counts as one, wherever it stands, so that a rule about a path sees the
 path. What is no patch at all has no paths, and no posture but `full` covers a patch without paths.
