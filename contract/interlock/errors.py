@@ -9,9 +9,14 @@
     |   +-- RunEnded            .run_id: the run is over, so it takes no more input
     |   +-- SessionBusy         .agent, .session_id: another run goes on with this session
     +-- AgentError              the agent, or the machine under it, failed
-        +-- NotInstalled        .agent, .looked_for, .hint
-        +-- StartFailed         .argv0, .problem: the operating system refused to start it
-        +-- RunFailed           .outcome: the run ended other than `completed`
+    |   +-- NotInstalled        .agent, .looked_for, .hint
+    |   +-- StartFailed         .argv0, .problem: the operating system refused to start it
+    |   +-- RunFailed           .outcome: the run ended other than `completed`
+    +-- BatchError              .folder: a batch cannot be opened, or cannot go on; nothing that was counted is lost
+        +-- BatchBusy           .holder: another driver has it
+        +-- TasksChanged        .problem: it holds other tasks than those given
+        +-- JournalDamaged      .file, .line, .problem: what was recorded is not what was written
+        +-- JournalFailed       .file, .problem: it cannot be written (disk full, no permission); it can be resumed
 
 Errors carry data; nothing in the library decides by matching their text.
 """
@@ -28,15 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentError",
+    "BatchBusy",
+    "BatchError",
     "ConfigurationError",
     "ContractError",
     "InterlockError",
+    "JournalDamaged",
+    "JournalFailed",
     "NotInstalled",
     "NotOpen",
     "RunEnded",
     "RunFailed",
     "SessionBusy",
     "StartFailed",
+    "TasksChanged",
     "UnknownAgent",
     "Unsupported",
 ]
@@ -142,3 +152,46 @@ class RunFailed(AgentError):
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
         super().__init__(outcome.describe())
+
+
+class BatchError(InterlockError):
+    """A batch cannot be opened, or cannot go on; nothing that was counted is lost."""
+
+    def __init__(self, folder: str, message: str) -> None:
+        self.folder = folder
+        super().__init__(f"batch {folder}: {message}")
+
+
+class BatchBusy(BatchError):
+    """Another driver, in any process of this machine, has the batch; `holder` is what it said of itself."""
+
+    def __init__(self, folder: str, holder: str) -> None:
+        self.holder = holder
+        super().__init__(folder, f"another driver has it ({holder or 'which said nothing of itself'})")
+
+
+class TasksChanged(BatchError):
+    """The batch was begun with other tasks than those given now."""
+
+    def __init__(self, folder: str, problem: str) -> None:
+        self.problem = problem
+        super().__init__(folder, f"{problem}; resume it with the tasks it has, or use another folder")
+
+
+class JournalDamaged(BatchError):
+    """What was recorded is not what was written: a line in the middle of a file cannot be read, or a digest differs."""
+
+    def __init__(self, folder: str, file: str, line: int, problem: str) -> None:
+        self.file = file
+        self.line = line
+        self.problem = problem
+        super().__init__(folder, f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
+
+
+class JournalFailed(BatchError):
+    """The batch's folder cannot be written: the disk is full, or it may not be. Once that is mended it can be resumed."""
+
+    def __init__(self, folder: str, file: str, problem: str) -> None:
+        self.file = file
+        self.problem = problem
+        super().__init__(folder, f"{file} cannot be written: {problem}; nothing more is started, and it can be resumed")
