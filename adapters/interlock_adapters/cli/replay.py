@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from interlock_adapters.cli.problems import INTERRUPTED, code_of, exit_code, exp
 from interlock_adapters.cli.show import JsonView, PeopleView, Screen
 from interlock_fixtures.conformance.running import Replayed
 from interlock_fixtures.recording import Given, Interjection, Recording, find_recordings
-from interlock_fixtures.replay import Faults, install_replay
+from interlock_fixtures.replay import Faults, install_replay, moved
 
 __all__ = ["replay"]
 
@@ -148,22 +148,12 @@ def _request(recording: Recording, faults: Faults, place: Path) -> Request:
         "session": session if session["kind"] == "new" else {"kind": "new"},
         "login": "env",
         "env": {**keys, **fields.get("env", {})},
-        "binary": str(install_replay(place, _moved(recording, place), faults)),
+        "binary": str(install_replay(place, moved(recording, place / "repo"), faults)),
         "transport": recording.meta.transport,
         "limits": {"total": TOTAL, **fields.get("limits", {}), **limits},
         "trust_workspace": True,
     }
     return Request.model_validate(fields)
-
-
-def _moved(recording: Recording, place: Path) -> Recording:
-    """The same agent in our workspace: some agents say where they work, and that is compared."""
-    here = f'"{place}/repo'.encode()
-    wire = (
-        replace(one, data=one.data.replace(b'"/repo', here)) if one.channel == "stdout" else one
-        for one in recording.wire
-    )
-    return replace(recording, wire=tuple(wire))
 
 
 class _Participant(Replayed):
