@@ -182,6 +182,9 @@ class Launch:
     harvest: tuple[str, ...] = ()
     """Files under the private folder that are read after the exit and handed to `Codec.exited`."""
     confined: bool = False
+    """Commands run in a sandbox of the agent, and leave it only if a person or the chain lets one."""
+    enforces_posture: bool = False
+    """That sandbox lets a command do no more than the posture says, which then covers every command in it."""
     backstop: Backstop | None = None
     """What truly stands behind the chain, where that is less than what was ordered."""
     warnings: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """The configuration of a run: what stands in argv as `-c KEY=VALUE`, and what only the server's stdin is told.
 
 Nothing of the user's or the project's takes part: the config home is the run's own and no project is trusted. What is
-hosted, loads code or calls elsewhere is off (features of Codex 0.171.0).
+hosted, loads code or calls elsewhere is off, and so are instructions that lie about: `AGENTS.md`, and skills, which
+load from the workspace and from the person's home even where nothing is trusted (features of Codex 0.171.0).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from interlock.capabilities import Unmet
 from interlock.model import JsonValue
 from interlock.request import HttpServer, StdioServer
 from interlock_adapters.codex import hooks
+from interlock_adapters.codex.login import KEYS, store_of
 
 __all__ = ["arguments", "mcp_servers", "quiet_arguments", "toml", "unmet_servers"]
 
@@ -26,25 +28,30 @@ _OFF = (
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-def quiet_arguments() -> Iterator[Argument]:
-    """What every run sets: nothing hosted, and no calls elsewhere."""
-    return _as_arguments(_quiet())
+def quiet_arguments(order: Order) -> Iterator[Argument]:
+    """What every run sets: nothing hosted, no calls elsewhere, no instructions but those of the request."""
+    return _as_arguments(_quiet(order))
 
 
 def arguments(order: Order) -> Iterator[Argument]:
     """The settings of this order where hooks and questions are served; no secret is among them."""
-    settings = _quiet()
+    settings = _quiet(order)
     settings["features.default_mode_request_user_input"] = order.needs.answered
     if order.needs.chain_after:
         settings["features.view_image"] = False
     return _as_arguments(settings | hooks.settings())
 
 
-def _quiet() -> dict[str, JsonValue]:
+def _quiet(order: Order) -> dict[str, JsonValue]:
     return {
         "analytics.enabled": False,
         "check_for_update_on_startup": False,
         "web_search": "disabled",
+        "project_doc_max_bytes": 0,
+        "cli_auth_credentials_store": store_of(order),
+        "shell_environment_policy.exclude": [*KEYS],
+        "skills.include_instructions": False,
+        "skills.bundled.enabled": False,
         "features.unbounded_connection_retries": False,
         **{f"features.{name}": False for name in _OFF},
     }

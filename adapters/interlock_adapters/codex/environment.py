@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from interlock.adapter import Order
 from interlock.capabilities import Unmet
-from interlock_adapters.codex.login import CREDENTIALS, KEYS
+from interlock_adapters.codex.login import CREDENTIALS, EXEC_KEY, KEYS, key_of
 
-__all__ = ["CONFIG_HOME", "TEMPORARY", "dropped_variables", "set_variables", "unmet_variables"]
+__all__ = ["CONFIG_HOME", "TEMPORARY", "dropped_variables", "exec_variables", "set_variables", "unmet_variables"]
 
 CONFIG_HOME = "codex"
 """The private config home, relative to the run's folder."""
@@ -29,6 +29,12 @@ _HARMLESS = frozenset({*KEYS, *_ALWAYS, "CODEX_CA_CERTIFICATE"})
 def set_variables() -> dict[str, str]:
     """What the adapter sets."""
     return dict(_ALWAYS)
+
+
+def exec_variables(order: Order) -> dict[str, str]:
+    """The same and, where the run logs in with a key, that key under the one name that `exec` knows."""
+    key = key_of(order)
+    return set_variables() if key is None else {**set_variables(), EXEC_KEY: key}
 
 
 def dropped_variables(order: Order) -> frozenset[str]:

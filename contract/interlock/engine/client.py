@@ -168,7 +168,7 @@ class Client:
             add_dirs=order.request.add_dirs,
             chain=chain,
             describe=prepared.adapter.describe,
-            confined=prepared.plan.confined,
+            confined=prepared.launch.enforces_posture,
             readers_void=not isinstance(order.request.session, NewSession),
             audit=self._audit,
             planning=order.request.mode == "plan",

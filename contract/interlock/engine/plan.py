@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
 from interlock.capabilities import Capabilities, Needs, Unmet, check
@@ -19,7 +20,7 @@ from interlock.permission import Backstop, Otherwise
 from interlock.policy import Effective
 from interlock.request import NewSession, Request
 
-__all__ = ["Plan", "PlanArgument", "Prepared", "prepare"]
+__all__ = ["Plan", "PlanArgument", "PlanEndpoint", "Prepared", "prepare"]
 
 NO_DEADLINE = 20 * 86_400.0
 """What stands for "never" where an agent wants a number of seconds."""
@@ -32,6 +33,15 @@ class PlanArgument(Model):
 
     text: str
     sensitivity: Sensitivity = "public"
+
+
+class PlanEndpoint(Model):
+    """An address on loopback that the agent calls about its calls; its token is made when the run starts."""
+
+    name: str
+    style: Literal["mcp", "http"]
+    tools: tuple[str, ...] = ()
+    """What it serves, of style `mcp`."""
 
 
 class Plan(Model):
@@ -49,8 +59,12 @@ class Plan(Model):
     files: tuple[str, ...]
     """What is written into the run's private folder, `{home}`."""
     links: tuple[str, ...]
+    endpoints: tuple[PlanEndpoint, ...] = ()
     backstop: Backstop
     confined: bool
+    """Whether commands run in a sandbox of the agent; if not, they run as you and reach what you can."""
+    enforces_posture: bool = False
+    """Whether that sandbox lets commands do no more than the posture, so that they run unasked in it."""
     posture: str
     otherwise: str
     chain: tuple[str, ...]
@@ -77,7 +91,6 @@ class Plan(Model):
     def describe(self) -> str:
         """The redacted plan for people."""
         can = self.capabilities
-        confined = "yes" if self.confined else "no: the agent runs as you and can reach what you can"
         rows = [
             ("agent", f"{self.title} over {self.transport} ({self.why})"),
             ("binary", self.binary),
@@ -85,16 +98,28 @@ class Plan(Model):
             ("environment", " ".join(self.env)),
             ("files", " ".join(self.files) or "none"),
             ("links", "\n".join(self.links) or "none"),
+            ("endpoints", "\n".join(map(_endpoint, self.endpoints)) or "none"),
             ("permission", f"posture {self.posture}, otherwise {self.otherwise}"),
             ("policies", "\n".join(self.policies) or "none"),
             ("chain", " -> ".join(self.chain) or "nobody"),
             ("backstop", self.backstop),
-            ("confined", confined),
+            ("confined", self._confined()),
             ("sees", f"before: {can.sees_before} calls, after: {can.sees_after} calls; tested {can.versions}"),
         ]
         rows += [("hole", hole.what + (f" (closed: {hole.closed_by})" if hole.closed_by else "")) for hole in can.holes]
         rows += [("warning", warning) for warning in self.warnings]
         return "\n".join(f"{name:<12}{text.replace(chr(10), chr(10) + ' ' * 12)}" for name, text in rows)
+
+    def _confined(self) -> str:
+        if not self.confined:
+            return "no: the agent runs as you and can reach what you can"
+        if self.enforces_posture:
+            return "yes: the sandbox lets commands do no more than the posture"
+        return "yes, in a sandbox wider than the posture: each command is decided"
+
+
+def _endpoint(endpoint: PlanEndpoint) -> str:
+    return f"{endpoint.name} ({endpoint.style}){': ' if endpoint.tools else ''}{', '.join(endpoint.tools)}"
 
 
 def _wrapped(argv: tuple[str, ...]) -> Iterator[str]:
@@ -276,11 +301,13 @@ def _plan(
         files=tuple(file.path for file in launch.files),
         links=tuple(f"{link.path} -> {link.target}" for link in launch.links),
         backstop=launch.backstop or order.backstop,
+        endpoints=tuple(PlanEndpoint(name=one.name, style=one.style, tools=one.tools) for one in launch.endpoints),
         confined=launch.confined,
+        enforces_posture=launch.enforces_posture,
         posture=permission.posture,
         otherwise=permission.otherwise,
         chain=chain,
         hook_timeout=order.hook_timeout,
         capabilities=transport.capabilities,
-        warnings=(*launch.warnings, *rule_warnings.warnings(permission, confined=launch.confined)),
+        warnings=(*launch.warnings, *rule_warnings.warnings(permission, confined=launch.enforces_posture)),
     )

@@ -91,7 +91,7 @@ def _setting(prepared: Prepared, state: Path) -> Setting:
         add_dirs=request.add_dirs,
         chain=chain,
         describe=prepared.adapter.describe,
-        confined=prepared.plan.confined,
+        confined=prepared.launch.enforces_posture,
         readers_void=False,
         audit=None,
         planning=False,

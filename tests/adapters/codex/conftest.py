@@ -124,6 +124,11 @@ class Server:
         self.done(self.codec.start())
         self.answer("initialize", {"userAgent": f"interlock/{version} (Linux)"})
 
+    def hooked(self, *skills: str) -> None:
+        """Our hooks are confirmed, and the skills told."""
+        self.answer("hooks/list", {"data": [{"hooks": self.listed()}]})
+        self.answer("skills/list", {"data": [{"skills": [{"name": "x", "path": path} for path in skills]}]})
+
     def listed(self, **changed: Any) -> list[dict[str, Any]]:
         """Our hooks as the server lists them."""
         return [
@@ -155,7 +160,7 @@ class Server:
     def ready(self) -> Server:
         """Confirmed, and prompted."""
         self.hello()
-        self.answer("hooks/list", {"data": [{"hooks": self.listed()}]})
+        self.hooked()
         self.answer("account/read", {"account": None, "requiresOpenaiAuth": False})
         self.answer("thread/start", self.thread())
         self.done(self.codec.prompt("go"))

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from interlock.actions import Consult, Defer, Keep, Proceed, Ready, Refuse, Substitute, Wake, Withdraw
+from interlock.actions import Consult, Defer, Keep, Proceed, Ready, Refuse, Send, Substitute, Wake, Withdraw
 from interlock.events import Notice, Raw, ToolFinished, ToolRequested, UsageUpdated
 from interlock.outcome import Reason, Status
 from interlock_adapters.codex import hooks
@@ -22,7 +22,7 @@ def line(command: str) -> str:
 
 def test_the_prompt_goes_out_once_everything_is_confirmed(server):
     methods = [message.get("method") for message in server.sent()]
-    wanted = ["initialize", "initialized", "hooks/list", "account/read", "thread/start", "turn/start"]
+    wanted = ["initialize", "initialized", "hooks/list", "skills/list", "account/read", "thread/start", "turn/start"]
     assert methods == wanted
     assert len(server.of(Ready)) == 1
     assert server.of(Ready)[0].version == "0.171.0"
@@ -68,7 +68,7 @@ def test_a_hook_of_somebody_else_stops_the_run(fresh):
 def test_what_is_in_force_is_compared_with_what_was_asked_for(fresh, changed):
     server = fresh()
     server.hello()
-    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.hooked()
     server.answer("account/read", {"account": {}, "requiresOpenaiAuth": True})
     server.answer("thread/start", server.thread(**changed))
     server.done(server.codec.prompt("go"))
@@ -79,9 +79,69 @@ def test_what_is_in_force_is_compared_with_what_was_asked_for(fresh, changed):
 def test_nobody_logged_in_is_known_before_the_prompt(fresh):
     server = fresh()
     server.hello()
-    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.hooked()
     server.answer("account/read", {"account": None, "requiresOpenaiAuth": True})
     assert [stop.reason for stop in server.stops()] == [Reason.AUTH]
+
+
+NOT_LOGGED_IN = {"account": None, "requiresOpenaiAuth": True}
+
+
+@pytest.fixture
+def keyed(fresh, order):
+    server = fresh(order=order(environ={"OPENAI_API_KEY": "sk-48213"}))
+    server.hello()
+    server.hooked()
+    return server
+
+
+def test_a_key_is_told_once_over_stdin_and_the_login_is_read_back(keyed):
+    keyed.answer("account/read", NOT_LOGGED_IN)
+    told = [message["params"] for message in keyed.sent() if message.get("method") == "account/login/start"]
+    assert told == [{"type": "apiKey", "apiKey": "sk-48213"}]
+    keyed.answer("account/login/start", {"type": "apiKey"})
+    keyed.answer("account/read", {"account": {"type": "apiKey"}, "requiresOpenaiAuth": True})
+    assert keyed.sent()[-1]["method"] == "thread/start"
+    assert "sk-48213" not in repr([action for action in keyed.actions if not isinstance(action, Send)])
+
+
+def test_a_key_is_not_told_to_a_service_that_wants_none(keyed):
+    keyed.answer("account/read", {"account": None, "requiresOpenaiAuth": False})
+    assert "sk-48213" not in json.dumps(keyed.sent())
+    assert keyed.sent()[-1]["method"] == "thread/start"
+
+
+@pytest.mark.parametrize("answer", [{"error": "no, not sk-48213"}, {"result": {"type": "apiKey"}}])
+def test_a_key_that_was_not_taken_stops_the_run_and_is_not_told_again(keyed, answer):
+    keyed.answer("account/read", NOT_LOGGED_IN)
+    keyed.answer("account/login/start", **answer)
+    if "result" in answer:
+        keyed.answer("account/read", NOT_LOGGED_IN)
+    (stop,) = keyed.stops()
+    assert stop.reason is Reason.AUTH
+    assert "sk-48213" not in stop.message
+    assert [message.get("method") for message in keyed.sent()].count("account/login/start") == 1
+
+
+def test_every_skill_that_is_found_is_switched_off(fresh):
+    server = fresh()
+    server.hello()
+    server.hooked("/repo/.agents/skills/a/SKILL.md", "/home/user/.agents/skills/b/SKILL.md")
+    server.answer("account/read", {"account": {}, "requiresOpenaiAuth": True})
+    config = server.sent()[-1]["params"]["config"]
+    assert config["skills.config"] == [
+        {"path": "/repo/.agents/skills/a/SKILL.md", "enabled": False},
+        {"path": "/home/user/.agents/skills/b/SKILL.md", "enabled": False},
+    ]
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"data": [{"skills": [{"name": "x"}]}]}])
+def test_an_answer_of_the_handshake_that_cannot_be_read_ends_the_run(fresh, answer):
+    server = fresh()
+    server.hello()
+    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.answer("skills/list", answer)
+    assert [(ending.status, ending.reason) for ending in server.endings()] == [(Status.FAILED, Reason.PROTOCOL)]
 
 
 @pytest.mark.parametrize(("version", "stops"), [("0.170.9", 1), ("0.171.0", 0), ("0.172.0", 0), ("x", 1)])
@@ -245,7 +305,7 @@ def test_a_denial_that_was_not_taken_as_one_is_noticed(server):
 def test_work_without_a_word_from_our_hooks_is_noticed(fresh):
     server = fresh()
     server.hello()
-    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.hooked()
     server.answer("account/read", {"account": {}, "requiresOpenaiAuth": True})
     server.answer("thread/start", server.thread())
     server.done(server.codec.prompt("go"))
@@ -391,7 +451,7 @@ def test_an_interrupted_turn_ends_when_its_commands_have(server):
 def test_an_interrupt_before_the_turn_has_a_name_is_said_when_it_has(fresh):
     server = fresh()
     server.hello()
-    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.hooked()
     server.answer("account/read", {"account": {}, "requiresOpenaiAuth": True})
     server.answer("thread/start", server.thread())
     server.done(server.codec.prompt("go"))
@@ -435,6 +495,20 @@ def test_noise_and_unknown_messages_stop_nothing(server):
     assert [notice.code for notice in server.events(Notice)] == ["stdout_noise", "unreadable_line"]
     assert len(server.events(Raw)) == 2
     assert [ending.status for ending in server.endings()] == [Status.COMPLETED]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"method": "news/told", "params": {"x": 1}, "emittedAtMs": 5},
+        {"method": "news/told", "emittedAtMs": 5},
+        {"method": "item/completed", "params": {"threadId": "thread-main", "item": {"type": "news"}}, "emittedAtMs": 5},
+        {"method": "item/completed", "params": {"item": 5}, "emittedAtMs": 5},
+    ],
+)
+def test_what_is_unknown_is_kept_whole(server, message):
+    server.say(**message)
+    assert [event.data for event in server.events(Raw)] == [message]
 
 
 def test_the_end_of_a_turn_that_cannot_be_read_ends_the_run(server):

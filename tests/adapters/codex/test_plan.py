@@ -24,7 +24,7 @@ def words(launch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("permission", "mode", "confined"),
+    ("permission", "mode", "enforced"),
     [
         ({"posture": "none"}, "read-only", True),
         ({"posture": "read"}, "read-only", True),
@@ -36,10 +36,11 @@ def words(launch) -> list[str]:
         ({"posture": "full"}, "danger-full-access", False),
     ],
 )
-def test_the_sandbox_is_the_smallest_in_which_all_can_run_that_may(order, permission, mode, confined):
+def test_the_sandbox_is_the_smallest_in_which_all_can_run_that_may(order, permission, mode, enforced):
     made = order(permission=permission)
     assert sandbox.mode(made.request.permission) == mode
-    assert APP.launch(made).confined is confined
+    launch = APP.launch(made)
+    assert (launch.confined, launch.enforces_posture) == (mode != "danger-full-access", enforced)
     assert sandbox.approval_policy(made) == ("never" if mode == "danger-full-access" else "on-request")
 
 
@@ -132,6 +133,67 @@ def test_of_login_and_keys_one_is_used_and_the_other_kept_out(order):
     assert "CODEX_API_KEY" not in APP.launch(order(environ={"CODEX_API_KEY": "k"})).drop_env
     explicit = order(environ={"CODEX_API_KEY": "k"}, env={"OPENAI_API_KEY": "x"}, login_files=frozenset({"auth.json"}))
     assert [link.path for link in APP.launch(explicit).links] == ["codex/sessions"]
+
+
+KEYS = {"CODEX_API_KEY": "sk-codex", "OPENAI_API_KEY": "sk-openai"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "env", "key"),
+    [
+        (KEYS, {}, "sk-codex"),
+        ({"OPENAI_API_KEY": "sk-openai"}, {}, "sk-openai"),
+        (KEYS, {"OPENAI_API_KEY": "sk-request"}, "sk-request"),
+        ({"OPENAI_API_KEY": ""}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_key_of_the_environment_reaches_exec_under_the_name_that_it_knows_and_nothing_durable(
+    order, environ, env, key
+):
+    made = order(environ=environ, env=env, permission={"posture": "read"})
+    for transport in (EXEC, APP):
+        launch = transport.launch(made)
+        assert 'cli_auth_credentials_store="ephemeral"' in words(launch)
+        assert 'shell_environment_policy.exclude=["CODEX_API_KEY","OPENAI_API_KEY"]' in words(launch)
+        assert "sk-" not in " ".join(words(launch)) + "".join(file.content for file in launch.files)
+        assert [link.path for link in launch.links] == ["codex/sessions"]
+    assert EXEC.launch(made).env.get("CODEX_API_KEY") == key
+    assert "CODEX_API_KEY" not in APP.launch(made).env
+
+
+def test_where_a_login_is_used_no_key_is(order):
+    made = order(environ=KEYS, login_files=frozenset({"auth.json"}))
+    for transport in (EXEC, APP):
+        launch = transport.launch(made)
+        assert 'cli_auth_credentials_store="file"' in words(launch)
+        assert "CODEX_API_KEY" not in launch.env
+        assert set(KEYS) <= launch.drop_env
+
+
+def test_no_instructions_of_the_workspace_or_the_person_load(order):
+    wanted = {"project_doc_max_bytes=0", "skills.include_instructions=false", "skills.bundled.enabled=false"}
+    for transport in (EXEC, APP):
+        assert wanted <= set(words(transport.launch(order())))
+
+
+@pytest.mark.parametrize(("prompt", "found"), [("use $review now", ["prompt"]), ("it costs 5 $", []), ("$$", [])])
+def test_exec_is_given_no_prompt_that_names_a_skill(order, prompt, found):
+    made = order(prompt=prompt, permission={"posture": "read"}, needs=NOBODY)
+    assert [unmet.field for unmet in EXEC.check(made)] == found
+    assert list(APP.check(made)) == []
+
+
+def test_images_are_for_the_transport_that_takes_them(order):
+    made = order(images=[{"media_type": "image/png", "data": "eA=="}], needs=NOBODY).request
+    assert [(unmet.field, bool(unmet.reason)) for unmet in check(made, NOBODY, EXEC.capabilities)] == [("images", True)]
+    assert list(check(made, NOBODY, APP.capabilities)) == []
+
+
+@pytest.mark.parametrize("needs", [{"chain_before": True}, {"chain_before": True, "chain_after": True}])
+def test_exec_refuses_every_chain(order, needs):
+    found = check(order().request, Needs(**needs), EXEC.capabilities)
+    assert "hooks" in {unmet.field for unmet in found}
 
 
 def test_variables_of_a_surrounding_codex_do_not_reach_the_agent(order):

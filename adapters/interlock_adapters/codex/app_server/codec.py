@@ -13,7 +13,7 @@ from dataclasses import replace
 from interlock.actions import Action, Emit, Ending, Key, Reply, RunDone, Send, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
-from interlock.events import BaseEvent, Notice, Raw, SubagentFinished
+from interlock.events import BaseEvent, Notice, SubagentFinished
 from interlock.framing import jsonrpc
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Peer, Rejected, UnknownId
 from interlock.framing.lines import LineFramer, Oversized
@@ -29,7 +29,7 @@ from interlock_adapters.codex.app_server.hook_calls import WITHHOLDING, HookCall
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.outcome import Memory, ending_of
 from interlock_adapters.codex.app_server.requests import Requests
-from interlock_adapters.codex.app_server.stream import Stream
+from interlock_adapters.codex.app_server.stream import Stream, raw
 from interlock_adapters.codex.app_server.turns import text_input, turn_params
 from interlock_adapters.codex.app_server.wire import Turn, TurnError, TurnTold
 
@@ -226,24 +226,26 @@ class AppServerCodec:
             return list(self._message(message, line))
         except Exception as error:  # noqa: BLE001 -- one bad line must neither end the translation nor open a gate
             notice = Notice(level="error", code="unreadable_line", message=f"{type(error).__name__}: {error}")
-            return (*self._unreadable(message), Emit([notice]))
+            return (*self._unreadable(message, line), Emit([notice]))
 
-    def _unreadable(self, message: jsonrpc.Incoming) -> Iterator[Action]:
+    def _unreadable(self, message: jsonrpc.Incoming, line: bytes) -> Iterator[Action]:
         """A request that broke our reader is answered with no; the end of a turn that did, ends the run."""
         match message:
             case Call():
                 yield from self._requests.refuse(message)
-            case Note("turn/completed", _) | jsonrpc.Reply(_, "initialize" | "thread/start", _):
+            case Note("turn/completed", _):
                 yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the agent cannot be understood"))
-            case Note(method, params):
-                yield Emit([Raw(data={"method": method, "params": _plain(params)})])
+            case jsonrpc.Reply(_, asked, _) if self._handshake.expects(asked):
+                yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the agent cannot be understood"))
+            case Note():
+                yield Emit([raw(line)])
             case _:
                 return
 
     def _message(self, message: jsonrpc.Incoming, line: bytes) -> Iterator[Action]:
         match message:
             case Note(method, params):
-                yield from self._noted(method, _plain(params))
+                yield from self._noted(method, _plain(params), line)
             case Call():
                 yield from self._requests.asked(message)
             case jsonrpc.Reply():
@@ -285,7 +287,7 @@ class AppServerCodec:
             case method:
                 yield _notice("request_failed", f"{method}: {failure.message}")
 
-    def _noted(self, method: str, params: JsonValue) -> Iterator[Action]:
+    def _noted(self, method: str, params: JsonValue, line: bytes) -> Iterator[Action]:
         match method:
             case "turn/started":
                 told = TurnTold.model_validate(params)
@@ -296,7 +298,7 @@ class AppServerCodec:
             case "serverRequest/resolved" if isinstance(params, dict):
                 yield from self._requests.resolved(params.get("requestId"))
             case _:
-                yield from self._stream.told(method, params)
+                yield from self._stream.told(method, params, line)
 
     # ---- Turns ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,8 @@
 """What the server confirms before the prompt goes out: its version, our hooks, the login, the thread and its sandbox.
 
+A skill that a prompt names (`$NAME`) is inlined, though no skill is told to the model: so each that is found, in the
+workspace or in the person's home, is switched off by its path. A key is said over the protocol, and kept in memory.
+
 A hook that is not trusted is skipped without a word, and a sandbox that another setting overrides is a smaller promise:
 so both are read back and compared. That the thread begins proves that the server reached our endpoint and knew its
 token (`required`), for Codex 0.171.0.
@@ -21,8 +24,9 @@ from interlock.outcome import Reason
 from interlock.permission import Backstop
 from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.codex import hooks, sandbox
-from interlock_adapters.codex.app_server.wire import ThreadAnswer
+from interlock_adapters.codex.app_server.wire import SkillsAnswer, ThreadAnswer
 from interlock_adapters.codex.config import mcp_servers
+from interlock_adapters.codex.login import KEYS, key_of
 from interlock_adapters.codex.versions import NEWEST, OLDEST, TESTED, version_in
 
 __all__ = ["Handshake"]
@@ -41,6 +45,8 @@ class Handshake:
     thread: str | None = None
     model: str | None = None
     stopped: bool = False
+    _key_told: bool = False
+    _skills: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -55,13 +61,15 @@ class Handshake:
 
     def expects(self, method: str) -> bool:
         """Whether the answer to such a request belongs to the handshake."""
-        return method in {"initialize", "hooks/list", "account/read", *_THREADS.values()}
+        return method in {"initialize", "hooks/list", "skills/list", *_ACCOUNTS, *_THREADS.values()}
 
     def failed(self, failure: Failure) -> Iterator[Action]:
         """The server says no to one of the requests."""
         self.stopped = True
         if failure.method in {"thread/resume", "thread/fork"} and "rollout" in failure.message:
             yield Stop(Reason.SESSION_NOT_FOUND, failure.message)
+        elif failure.method == "account/login/start":
+            yield Stop(Reason.AUTH, "the agent did not take the key of the environment")
         else:
             yield self._stop("transport", failure.method, f"the agent refused {failure.method}: {failure.message}")
 
@@ -74,8 +82,14 @@ class Handshake:
                 yield from self._initialized(result)
             case "hooks/list":
                 yield from self._hooks(result)
+            case "skills/list":
+                found = SkillsAnswer.model_validate(result)
+                self._skills = tuple(skill.path for place in found.data for skill in place.skills)
+                yield self._ask("account/read", {})
             case "account/read":
                 yield from self._account(result)
+            case "account/login/start":
+                yield self._ask("account/read", {})
             case _:
                 yield from self._thread(ThreadAnswer.model_validate(result))
 
@@ -104,27 +118,30 @@ class Handshake:
         if strangers := len(found) - len(hooks.EVENTS):
             yield self._stop("hooks", str(strangers), "hooks are in force that are not ours")
         if not self.stopped:
-            yield self._ask("account/read", {})
+            yield self._ask("skills/list", {"cwds": [self.order.request.cwd]})
 
     def _account(self, result: Object) -> Iterator[Action]:
-        if result.get("account") is None and result.get("requiresOpenaiAuth") is True:
+        if result.get("account") is not None or result.get("requiresOpenaiAuth") is not True:
+            yield self._begin()
+        elif not self._key_told and (key := key_of(self.order)) is not None:
+            self._key_told = True
+            yield self._ask("account/login/start", {"type": "apiKey", "apiKey": key})
+        else:
             self.stopped = True
-            words = "nobody is logged in: run `codex login` once (no key of the environment is taken over app-server)"
-            yield Stop(Reason.AUTH, words)
-            return
-        yield self._begin()
+            yield Stop(Reason.AUTH, f"nobody is logged in: run `codex login` once, or set {' or '.join(KEYS)}")
 
     def _begin(self) -> Send:
         request = self.order.request
         place = self.places[hooks.ENDPOINT]
         servers = mcp_servers(request.mcp_servers, asked=self.order.backstop is Backstop.GATE)
         servers[hooks.SERVER] = hooks.server(place.url, place.token)
+        unwanted: list[JsonValue] = [{"path": path, "enabled": False} for path in self._skills]
         params: dict[str, JsonValue] = {
             "cwd": request.cwd,
             "sandbox": sandbox.mode(request.permission),
             "approvalPolicy": sandbox.approval_policy(self.order),
             "approvalsReviewer": "user",
-            "config": {"mcp_servers": servers, **sandbox.settings(self.order)},
+            "config": {"mcp_servers": servers, "skills.config": unwanted, **sandbox.settings(self.order)},
         }
         if request.model is not None:
             params["model"] = request.model
@@ -159,6 +176,7 @@ class Handshake:
         return Stop(Reason.UNSUPPORTED, reason, (Unmet(field=name, value=value, reason=reason),))
 
 
+_ACCOUNTS = ("account/read", "account/login/start")
 _THREADS: Mapping[type, str] = {NewSession: "thread/start", Resume: "thread/resume", Fork: "thread/fork"}
 
 

@@ -32,6 +32,7 @@ from interlock.events import (
     UsageUpdated,
 )
 from interlock.framing.bounded import Bounded
+from interlock.framing.json_objects import parse_object
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit
 from interlock.tools import MAIN_AGENT
@@ -40,9 +41,9 @@ from interlock_adapters.codex.app_server.hook_calls import HookCalls, shown
 from interlock_adapters.codex.app_server.outcome import Memory, status_of
 from interlock_adapters.codex.app_server.wire import ErrorTold, HookTold, Item, ItemTold, PlanTold, TokensTold
 from interlock_adapters.codex.shell import ran_command
-from interlock_adapters.codex.tools import MCP_PREFIX, PATCH, SHELL, mcp_name
+from interlock_adapters.codex.tools import PATCH, SHELL, mcp_name
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "raw"]
 
 Object = Mapping[str, JsonValue]
 
@@ -80,6 +81,8 @@ class Stream:
         self._memory = memory
         self._subagents: Bounded[str, None] = Bounded()
         self._retries = 0
+        self._line = b""
+        """The line that is being read."""
         self._methods: Mapping[str, Callable[[Object], Iterator[Action]]] = {
             "account/rateLimits/updated": self._limits,
             "configWarning": self._config_warning,
@@ -97,13 +100,14 @@ class Stream:
             "warning": self._warning,
         }
 
-    def told(self, method: str, params: JsonValue) -> Iterator[Action]:
-        """One notification; an unknown one is `Raw`."""
+    def told(self, method: str, params: JsonValue, line: bytes) -> Iterator[Action]:
+        """One notification, and the line in which it stood; an unknown one is `Raw`."""
+        self._line = line
         read = self._methods.get(method)
         if read is not None and isinstance(params, dict):
             yield from read(params)
         elif not method.startswith(_SILENT):
-            yield Emit([Raw(data={"method": method, "params": params})])
+            yield Emit([raw(line)])
 
     def over(self, agent_id: str) -> Iterator[Action]:
         """A turn of this agent is over: its calls are."""
@@ -163,7 +167,7 @@ class Stream:
             case _ if (name := _tool_of(item)) is not None:
                 yield from self._call_over(told, name)
             case other if other not in _OWN_ITEMS:
-                yield Emit([Raw(data=message.get("item"), agent_id=agent)])
+                yield Emit([raw(self._line, agent)])
             case _:
                 return
 
@@ -283,6 +287,11 @@ class Stream:
         yield Emit([Notice(level="warning", code="config_warning", message=": ".join(words))])
 
 
+def raw(line: bytes, agent_id: str = MAIN_AGENT) -> Raw:
+    """A whole line that was a message, as it came."""
+    return Raw(data=cast("JsonValue", parse_object(line)), agent_id=agent_id)
+
+
 def _call_id(told: HookTold) -> str:
     return told.run.id.rpartition(":")[2]
 
@@ -334,5 +343,5 @@ def _suspicions(state: CallState, item: Item) -> Iterator[Action]:
         yield Suspicion("no_decision", "runs, and nobody had decided about it", state.key, state.name)
     elif state.name == SHELL and (item.type != "commandExecution" or ran_command(item.command or "") != state.told):
         yield Suspicion("other_input", "runs with another command than was told", state.key, state.name)
-    elif state.name.startswith(MCP_PREFIX) and item.arguments != state.decided:
+    elif item.type == "mcpToolCall" and item.arguments != state.decided:
         yield Suspicion("other_input", "runs with another input than was decided", state.key, state.name)

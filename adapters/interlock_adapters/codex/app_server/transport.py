@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, LaunchFile, Order
+from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, Order
 from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.tools import ToolKind
-from interlock_adapters.codex import hooks, sandbox
+from interlock_adapters.codex import hooks, planning, sandbox
 from interlock_adapters.codex.app_server.codec import AppServerCodec
-from interlock_adapters.codex.config import arguments, unmet_servers
-from interlock_adapters.codex.environment import (
-    TEMPORARY,
-    dropped_variables,
-    set_variables,
-    unmet_variables,
-)
-from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.links import links
-from interlock_adapters.codex.login import CREDENTIALS, KEYS
+from interlock_adapters.codex.config import arguments
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
 __all__ = ["AppServer"]
@@ -95,30 +87,20 @@ class AppServer:
 
     def check(self, order: Order) -> Sequence[Unmet]:
         """Everything that is wrong with the order at once."""
-        return (
-            *unmet_arguments(order.request.extra_args),
-            *sandbox.unmet_sandbox(order),
-            *unmet_servers(order),
-            *CREDENTIALS.unmet(order, own_variables=True),
-            *unmet_variables(order),
-        )
+        return tuple(planning.unmet(order))
 
     def launch(self, order: Order) -> Launch:
         """The process for this order; deterministic."""
-        login = CREDENTIALS.chosen(order)
-        return Launch(
-            argv=tuple(_argv(order)),
-            env=set_variables(),
-            secret_env=frozenset(KEYS),
-            drop_env=dropped_variables(order),
-            files=(LaunchFile(f"{TEMPORARY}/.keep", ""),),
-            links=links(order),
+        planned = planning.launch(order, _argv(order), *_warnings(order))
+        gate = order.backstop is Backstop.GATE
+        return replace(
+            planned,
             endpoints=(Endpoint(hooks.ENDPOINT, "mcp", hooks.STAGES, unrefused=hooks.OBSERVING),),
             refusals={hooks.ENDPOINT: hooks.REFUSAL},
             ladder=LADDER,
-            confined=order.backstop is not Backstop.GATE and sandbox.confines_posture(order.request.permission),
+            confined=planned.confined and not gate,
+            enforces_posture=planned.enforces_posture and not gate,
             backstop=_true_backstop(order),
-            warnings=(f"credentials: {login.described}", *_warnings(order)),
         )
 
     def codec(self, order: Order) -> Codec:
@@ -143,6 +125,7 @@ def _warnings(order: Order) -> Iterator[str]:
     permission = order.request.permission
     if order.backstop is Backstop.GATE:
         yield "under the gate the sandbox is no guarantee: a command that is let through may ask to leave it unseen"
+        yield "the agent asks as a gate about commands, patches and MCP tools alone: behind the rest is the chain"
     elif permission.posture is Posture.FULL:
         yield "the posture `full` runs without a sandbox: no backstop stands behind the chain"
     elif sandbox.mode(permission) == "workspace-write":

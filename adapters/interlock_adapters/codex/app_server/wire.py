@@ -20,6 +20,7 @@ __all__ = [
     "ItemTold",
     "PatchApproval",
     "PlanTold",
+    "SkillsAnswer",
     "Thread",
     "ThreadAnswer",
     "TokenUsage",
@@ -35,6 +36,24 @@ class Part(BaseModel):
     """A part of the wire."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Skill(Part):
+    """One skill; its path is what it is switched off by."""
+
+    path: str
+
+
+class SkillsOfPlace(Part):
+    """The skills that load in one directory, those of the person among them."""
+
+    skills: list[Skill]
+
+
+class SkillsAnswer(Part):
+    """The answer to `skills/list`."""
+
+    data: list[SkillsOfPlace]
 
 
 class Thread(Part):

@@ -45,6 +45,8 @@ NOISE_KEPT = 4096
 """Bytes of stdout that are kept of what was no message."""
 REMEMBERED = 4096
 """Items that are remembered as begun."""
+_REFUSALS = frozenset({"user cancelled MCP tool call", "user rejected MCP tool call"})
+"""What it says of a call that it wanted to ask about, where nobody can be asked: no person said so."""
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "delete": "delete"}
 
 Object = Mapping[str, JsonValue]
@@ -159,7 +161,7 @@ class ExecCodec:
             case "item.started":
                 yield from _emitted(self._begins(ItemLine.model_validate(message).item))
             case "item.completed":
-                yield from _emitted(self._ends(ItemLine.model_validate(message).item))
+                yield from _emitted(self._ends(ItemLine.model_validate(message).item, message))
             case "error":
                 told = ErrorLine.model_validate(message)
                 self._retries += 1
@@ -187,7 +189,7 @@ class ExecCodec:
             subject=call.subject,
         )
 
-    def _ends(self, item: Item) -> Iterator[BaseEvent]:
+    def _ends(self, item: Item, message: Object) -> Iterator[BaseEvent]:
         call = _call(item)
         if call is not None:
             yield from self._begins(item)
@@ -202,7 +204,7 @@ class ExecCodec:
             case "error":
                 yield Notice(level="warning", code="agent_warning", message=item.message)
             case _:
-                yield Raw(data=item.model_dump(mode="json", by_alias=True))
+                yield Raw(data=dict(message))
 
     def _over(self, told: TurnLine) -> Iterator[Action]:
         if self._done:
@@ -258,14 +260,16 @@ def _call(item: Item) -> ToolCall | None:
 
 
 def _finished(item: Item, call: ToolCall) -> Iterator[BaseEvent]:
+    refused = item.error is not None and item.error.message in _REFUSALS
     failed = item.status == "failed" or item.error is not None or item.exit_code not in {None, 0}
     output = item.error.message if item.error else item.output if item.output is not None else item.result
     yield ToolFinished(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
         tool_kind=call.tool_kind,
-        status="error" if failed else "ok",
+        status="denied" if refused else "error" if failed else "ok",
         output=output,
+        by="agent" if refused else "",
     )
     if item.changes and not failed:
         changes = tuple(FileChange(path=one.path, change=_CHANGES.get(one.kind, "update")) for one in item.changes)

@@ -6,26 +6,19 @@ chain, and MCP servers only where everything may run. What it cannot do, the app
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from interlock.adapter import Argument, Codec, LadderStep, Launch, LaunchFile, Order
 from interlock.capabilities import Capabilities, Hole, Unmet
 from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.request import Fork, NewSession, Resume
-from interlock_adapters.codex import sandbox
-from interlock_adapters.codex.config import mcp_servers, quiet_arguments, toml, unmet_servers
-from interlock_adapters.codex.environment import (
-    CONFIG_HOME,
-    TEMPORARY,
-    dropped_variables,
-    set_variables,
-    unmet_variables,
-)
+from interlock_adapters.codex import planning, sandbox
+from interlock_adapters.codex.config import mcp_servers, quiet_arguments, toml
+from interlock_adapters.codex.environment import CONFIG_HOME, exec_variables
 from interlock_adapters.codex.exec.codec import ExecCodec
-from interlock_adapters.codex.extra_args import unmet_arguments
-from interlock_adapters.codex.links import links
-from interlock_adapters.codex.login import CREDENTIALS, KEYS
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
 __all__ = ["Exec"]
@@ -34,6 +27,8 @@ LADDER = (LadderStep("signal", 2.0, "INT"), LadderStep("signal", 1.0, "TERM"))
 """SIGINT is the signal on which it ends its commands (0.171.0)."""
 SCHEMA_FILE = "schema.json"
 INSTEAD = "transport=app-server"
+_SKILL = re.compile(r"\$[\w:-]+")
+"""How a prompt names a skill, be it one of the workspace or of the person (0.171.0)."""
 
 CAPABILITIES = Capabilities(
     agent="codex",
@@ -65,29 +60,13 @@ class Exec:
 
     def check(self, order: Order) -> Sequence[Unmet]:
         """Everything that is wrong with the order at once."""
-        return (
-            *unmet_arguments(order.request.extra_args),
-            *sandbox.unmet_sandbox(order),
-            *_unmet_permission(order),
-            *unmet_servers(order),
-            *CREDENTIALS.unmet(order, own_variables=True),
-            *unmet_variables(order),
-        )
+        return (*planning.unmet(order), *_unmet(order))
 
     def launch(self, order: Order) -> Launch:
         """The process for this order; deterministic."""
-        login = CREDENTIALS.chosen(order)
-        return Launch(
-            argv=tuple(_argv(order)),
-            env=set_variables(),
-            secret_env=frozenset(KEYS),
-            drop_env=dropped_variables(order),
-            files=tuple(_files(order)),
-            links=links(order),
-            ladder=LADDER,
-            confined=sandbox.confines_posture(order.request.permission),
-            warnings=(f"credentials: {login.described}", "exec does not tell which version it is"),
-        )
+        planned = planning.launch(order, _argv(order), "exec does not tell which version it is")
+        files = (*planned.files, *_files(order))
+        return replace(planned, env=exec_variables(order), files=files, ladder=LADDER)
 
     def codec(self, order: Order) -> Codec:
         """A fresh translator for one process."""
@@ -102,7 +81,7 @@ def _argv(order: Order) -> Iterator[Argument]:
     yield from map(Argument, ("-C", request.cwd, "-s", sandbox.mode(request.permission)))
     if request.model is not None:
         yield from map(Argument, ("-m", request.model))
-    yield from quiet_arguments()
+    yield from quiet_arguments(order)
     settings: dict[str, JsonValue] = sandbox.settings(order)
     if request.effort is not None:
         settings["model_reasoning_effort"] = request.effort
@@ -126,7 +105,6 @@ def _argv(order: Order) -> Iterator[Argument]:
 def _files(order: Order) -> Iterator[LaunchFile]:
     """The instructions and what may hold keys stand in no argv."""
     request = order.request
-    yield LaunchFile(f"{TEMPORARY}/.keep", "")
     if (schema := request.json_schema()) is not None:
         yield LaunchFile(SCHEMA_FILE, canonical_json(dict(schema)).decode())
     lines: list[str] = []
@@ -137,8 +115,8 @@ def _files(order: Order) -> Iterator[LaunchFile]:
         yield LaunchFile(f"{CONFIG_HOME}/config.toml", "\n".join(lines) + "\n", "secret")
 
 
-def _unmet_permission(order: Order) -> Iterator[Unmet]:
-    """What no sandbox expresses."""
+def _unmet(order: Order) -> Iterator[Unmet]:
+    """What no sandbox expresses; and a prompt in which a skill may be named, which exec would inline unseen."""
     permission = order.request.permission
     lacks: list[tuple[str, str, str]] = []
     if permission.otherwise is not Otherwise.DENY:
@@ -152,5 +130,7 @@ def _unmet_permission(order: Order) -> Iterator[Unmet]:
         lacks.append(("permission", "rules", "exec shows no call before it runs, so no rule can decide about it"))
     if order.request.mcp_servers and permission.posture is not Posture.FULL:
         lacks.append(("mcp_servers", ", ".join(order.request.mcp_servers), "exec runs their calls unasked"))
+    if (named := _SKILL.search(order.request.prompt)) is not None:
+        lacks.append(("prompt", named[0], "exec inlines the file of a skill of this name, if there is one"))
     for field, value, reason in lacks:
         yield Unmet(field=field, value=value, reason=reason, alternatives=(INSTEAD,))
