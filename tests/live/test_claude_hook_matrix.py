@@ -4,13 +4,14 @@ One run for each binding: the call names the misbehaviour, and the participant o
 """
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
-from interlock import Allow, Client, ConfigurationError, DenyCall, HookSpec, Modify, Notice, Replace
+from interlock import Client, ConfigurationError, HookSpec, Notice
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
@@ -18,71 +19,9 @@ pytestmark = [pytest.mark.live, pytest.mark.anyio]
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
 
-PROGRAM = """
-import json, os, signal, sys, time
-asked = sys.stdin.read()
-row = json.loads(asked)["input"]["command"].removeprefix("touch ")
-deny = json.dumps({"decision": "deny", "reason": "the hook says no"})
-allow = json.dumps({"decision": "allow"})
-inside = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "r"}
-nested = {"hookSpecificOutput": inside}
-
-def say(text, code=0, error=""):
-    sys.stderr.write(error)
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    os._exit(code)
-
-match row:
-    case "deny": say(deny)
-    case "deny_exit_2_stderr": say(deny, 2, "words")
-    case "exit_2_stderr": say("", 2, "blocked")
-    case "exit_2_silent": say("", 2)
-    case "deny_exit_1": say(deny, 1)
-    case "exit_1": say("", 1)
-    case "exit_127": say("", 127)
-    case "allow_exit_1": say(allow, 1)
-    case "killed": os.kill(os.getpid(), signal.SIGKILL)
-    case "allow_then_killed":
-        os.write(1, allow.encode())
-        os.kill(os.getpid(), signal.SIGKILL)
-    case "too_late":
-        time.sleep(30)
-        say(allow)
-    case "allow_then_too_late":
-        os.write(1, allow.encode())
-        time.sleep(30)
-    case "banner_then_deny": say("hello\\n" + deny)
-    case "banner_then_allow": say("hello\\n" + allow)
-    case "deny_then_line": say(deny + "\\nbye\\n")
-    case "two_documents": say(allow + "\\n" + deny)
-    case "two_allows": say(allow + "\\n" + allow)
-    case "truncated": say(deny[:-5])
-    case "nothing": say("")
-    case "native_dialect": say(json.dumps(nested))
-    case "no_event_name": say(json.dumps({"hookSpecificOutput": {"permissionDecision": "deny"}}))
-    case "flat_dialect": say(json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "r"}))
-    case "echo": say(asked)
-    case "ask": say(json.dumps({"decision": "ask", "reason": "r"}))
-    case "upper_case": say(json.dumps({"decision": "ALLOW"}))
-    case "null": say("null")
-    case "true": say("true")
-    case "list": say("[" + allow + "]")
-    case "string": say(json.dumps(allow))
-    case "deny_without_reason": say(json.dumps({"decision": "deny"}))
-    case "modify_without_input": say(json.dumps({"decision": "modify"}))
-    case "modify_to_text": say(json.dumps({"decision": "modify", "input": "touch made"}))
-    case "modify_to_nothing": say(json.dumps({"decision": "modify", "input": {}}))
-    case "replace_before": say(json.dumps({"decision": "replace", "output": "x"}))
-    case "too_much": say(allow + " " * 80_000_000)
-    case "allow": say(allow)
-    case "rewritten": say(json.dumps({"decision": "modify", "input": {"command": "touch allow"}}))
-"""
-
-ROWS = [
-    line.split('"')[1] for line in PROGRAM.splitlines() if line.lstrip().startswith("case ") and line.count('"') >= 2
-]
-HARMLESS = {"allow", "rewritten"}
+MISDEEDS = runpy.run_path(str(Path(__file__).parent / "hook_rows.py"))
+PROGRAM, ROWS, HARMLESS = MISDEEDS["PROGRAM"], MISDEEDS["ROWS"], MISDEEDS["HARMLESS"]
+INTERCEPTED, Wayward = MISDEEDS["INTERCEPTED"], MISDEEDS["Wayward"]
 SAMPLE = {"deny", "exit_1", "killed", "too_late", "banner_then_deny", "truncated", "native_dialect", "echo"}
 """Rows that the oldest version is shown too: all of them if INTERLOCK_LONG=1."""
 
@@ -178,50 +117,6 @@ async def test_a_missing_script_of_an_interpreter_is_found_before_or_denies(live
 
 def _stream(live, model, spec):
     return Client(hooks=[spec], state=live.state).stream(live.request(model, permission=FULL))
-
-
-class Liar(Exception):
-    """What an interceptor may throw."""
-
-
-INTERCEPTED = {
-    "raises": "raises",
-    "hangs": "hangs",
-    "exits": "exits",
-    "none": None,
-    "true": True,
-    "text": "allow",
-    "document": {"decision": "allow"},
-    "class": Allow,
-    "replace_before": Replace(output="x"),
-    "modify_to_text": Modify(input="touch made"),
-    "modify_to_nothing": Modify(input={}),
-    "modify_ever_further": "further",
-    "deny": DenyCall(reason="no"),
-}
-
-
-class Wayward:
-    """Obeys the name in the call."""
-
-    name = "wayward"
-    deadline = 0.3
-    may = ("deny", "modify", "replace")
-
-    async def before(self, call):
-        row = call.input["command"].removeprefix("touch ").rstrip("+")
-        answer = INTERCEPTED[row]
-        match answer:
-            case "raises":
-                raise Liar(row)
-            case "exits":
-                raise SystemExit(0)
-            case "hangs":
-                return await anyio.sleep_forever()
-            case "further":
-                return Modify(input={"command": call.input["command"] + "+"})
-            case _:
-                return answer
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
