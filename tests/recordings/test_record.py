@@ -1,5 +1,6 @@
 """The program that stands between engine and agent changes nothing, and what it notes becomes a recording."""
 
+import json
 import os
 import shlex
 import signal
@@ -9,11 +10,17 @@ import sys
 import pytest
 
 from interlock import Client, Request
+from interlock.actions import Ending, Send
+from interlock.adapter import Argument, Launch
 from interlock.engine.registry import find_adapter
+from interlock.framing.content_length import ContentLengthFramer
+from interlock.framing.line_adapter import DESCENT, LineAdapter, LineCodec
+from interlock.outcome import Status
 from interlock_adapters.claude import adapter
 from interlock_fixtures.clis import clis_required, find_cli
 from interlock_fixtures.conformance import run_checks, subject_of
 from interlock_fixtures.conformance.registry import checks
+from interlock_fixtures.message_framing import framed
 from interlock_fixtures.record import Recorder, recorded
 from interlock_fixtures.recording import Wire, load_recording, save_recording, whole_messages
 from interlock_fixtures.scripted_agent.launcher import install
@@ -68,6 +75,85 @@ def test_pieces_become_messages_in_the_order_in_which_they_were_complete() -> No
         ("stdin", b"y", False),
         ("stdin", b"", True),
     ]
+
+
+def test_pieces_become_frames_where_messages_are_framed() -> None:
+    frame = framed("content_length", b'{"a":"\\n"}')
+    pieces = [
+        Wire("stdout", frame[:9], 1),
+        Wire("stderr", b"x\ny", 2),
+        Wire("stdout", frame[9:] + frame[:3], 3),
+        Wire("stdout", eof=True, t=4),
+    ]
+    told = [(wire.channel, wire.data, wire.t) for wire in whole_messages(pieces, "content_length")]
+    assert told == [
+        ("stderr", b"x\n", 2),
+        ("stdout", frame, 3),
+        ("stdout", frame[:3], 4),
+        ("stdout", b"", 4),
+        ("stderr", b"y", 0),
+    ]
+
+
+class FramedCodec(LineCodec):
+    """Says hello in a frame, and hears frames."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._frames = ContentLengthFramer()
+
+    def prompt(self, prompt):
+        return (Send(framed("content_length", json.dumps({"prompt": prompt}).encode())),)
+
+    def received(self, channel, data):
+        frames = self._frames.feed(data) if channel == "stdout" else ()
+        ending = Ending(Status.COMPLETED)
+        return [action for frame in frames if frame.startswith(b'{"over"') for action in self.finish(ending)]
+
+
+def start_binary(order):
+    return Launch((Argument(order.host.binary),), {}, ladder=DESCENT)
+
+
+HELLO = """
+import json, os, sys
+header = sys.stdin.buffer.readline()
+sys.stdin.buffer.readline()
+said = json.loads(sys.stdin.buffer.read(int(header.split(b":")[1])))
+for body in ({"place": os.getcwd(), "more": "x" * 99}, {"over": said}):
+    data = json.dumps(body).encode()
+    sys.stdout.buffer.write(b"Content-Length: %d\\r\\n\\r\\n%b" % (len(data), data))
+"""
+
+
+@pytest.mark.anyio
+async def test_frames_are_redacted_and_trimmed_and_announce_their_new_length(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    workspace = tmp_path / "a-place-with-a-long-name"
+    workspace.mkdir()
+    program = tmp_path / "hello"
+    program.write_text(f"#!{sys.executable}\n{HELLO}", "utf-8")
+    program.chmod(0o755)
+    hello = LineAdapter(
+        "hello",
+        FramedCodec,
+        lambda order: Launch((Argument(order.host.binary),), {}, ladder=DESCENT),
+        install_hint="write one",
+    )
+
+    def trim(message):
+        return {name: value for name, value in message.items() if name != "more"}
+
+    with Recorder(hello, program, "1", trim) as recorder:
+        request = Request(agent="hello", prompt="go", cwd=str(workspace), binary=str(recorder.program))
+        async with Client(state=tmp_path / "state") as client:
+            assert (await client.run(request)).ok
+        recording = recorder.recording("hello", recorded_by="a test")
+    assert recording.meta.framing == "content_length"
+    assert recording.messages("stdin") == [framed("content_length", b'{"prompt": "go"}')]
+    place, over = recording.messages("stdout")
+    assert place == framed("content_length", b'{"place":"/repo"}')
+    assert over == framed("content_length", b'{"over": {"prompt": "go"}}')
 
 
 @pytest.mark.anyio

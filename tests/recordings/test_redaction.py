@@ -1,7 +1,10 @@
 """What may stand in a recording, and what keeps one from being saved."""
 
+import json
+
 import pytest
 
+from interlock_fixtures.message_framing import framed
 from interlock_fixtures.recording import Meta, Recording, Wire, load_recording, save_recording
 from interlock_fixtures.redaction import LooksSecret, Redactor, secrets_in
 
@@ -70,6 +73,27 @@ def test_a_recording_is_the_same_after_saving_and_loading(tmp_path) -> None:
     folder = save_recording(recording, tmp_path)
     assert folder == tmp_path / "parrot" / "1" / "x"
     assert load_recording(folder) == recording
+
+
+def test_frames_stand_as_what_they_say_and_are_the_same_after_loading(tmp_path) -> None:
+    said = '{"a":"b\u2028\\r\\n"}'
+    frames = [
+        framed("content_length", said.encode()),
+        b"noise\n",
+        b"CONTENT-LENGTH: 2\r\n\r\n{}",
+        b"Content-Length: 9\r\n",
+    ]
+    recording = a_recording(*frames, framed("content_length", b"\xbb"))
+    folder = save_recording(recording, tmp_path)
+    lines = [json.loads(line) for line in (folder / "wire.jsonl").read_text("utf-8").splitlines()]
+    assert [set(line) - {"t", "channel"} for line in lines] == [{"body"}, {"data"}, {"data"}, {"data"}, {"base64"}]
+    assert lines[0]["body"] == said
+    assert load_recording(folder) == recording
+
+
+def test_what_looks_like_a_secret_is_not_saved_in_a_frame_either(tmp_path) -> None:
+    with pytest.raises(LooksSecret):
+        save_recording(a_recording(framed("content_length", SECRETS[0].encode())), tmp_path)
 
 
 def test_every_recording_that_is_kept_is_small_and_holds_no_secret_and_no_path_of_a_machine(recordings_root) -> None:

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
+from interlock_fixtures.message_framing import framed
 from interlock_fixtures.recording import Meta, Recording, Wire, load_recording
-from interlock_fixtures.replay import Faults, install_replay
+from interlock_fixtures.replay import Faults, install_replay, moved
 
 pytestmark = pytest.mark.behaviour("kit:replay")
 
@@ -101,6 +102,78 @@ def test_one_that_is_deaf_to_signals_stays_until_it_is_killed(faults, tmp_path) 
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
         process.kill()
+
+
+def frame(said):
+    return framed("content_length", json.dumps(said).encode())
+
+
+FRAMES = (
+    Wire("stdin", frame({"id": 1, "method": "connect"})),
+    Wire("stdout", frame({"id": 1, "result": {"number": 1}})),
+    Wire("stdin", frame({"id": 2, "method": "send"})),
+    Wire("stdout", frame({"id": 1, "method": "hooks.invoke"})),
+    Wire("stdout", frame({"method": "asked", "params": {"id": 2}})),
+    Wire("stdin", frame({"id": 1, "result": {}})),
+    Wire("stdout", frame({"id": 2, "result": "a\nContent-Length: 1\u2028"})),
+    Wire("stdin", eof=True),
+    Wire("stdout", eof=True),
+)
+FRAMED_STDOUT = b"".join(wire.data for wire in FRAMES if wire.channel == "stdout")
+FRAMED_STDIN = b"".join(wire.data for wire in FRAMES if wire.channel == "stdin")
+
+
+@pytest.mark.parametrize("chunks", ["message", "whole", 1, 7])
+def test_frames_are_said_again(play, chunks) -> None:
+    recording = a_recording(FRAMES, framing="content_length")
+    assert play(Faults(chunks=chunks), FRAMED_STDIN, recording).stdout == FRAMED_STDOUT
+
+
+def test_of_frames_nothing_is_said_before_what_it_followed_on(play) -> None:
+    recording = a_recording(FRAMES, framing="content_length")
+    assert play(given=FRAMED_STDIN[:-1], recording=recording).stdout == FRAMED_STDOUT[: -len(FRAMES[6].data)]
+    assert play(given=FRAMES[0].data[:-1], recording=recording).stdout == b""
+
+
+@pytest.mark.parametrize("place", [0, 20, len(FRAMED_STDOUT) - 1])
+def test_frames_may_be_cut_anywhere_and_noise_may_stand_between(play, place) -> None:
+    recording = a_recording(FRAMES, framing="content_length")
+    assert play(Faults(cut_at=place), FRAMED_STDIN, recording).stdout == FRAMED_STDOUT[:place]
+    noisy = play(Faults(garbage=b"?\n", garbage_before=1, duplicate_end=True), FRAMED_STDIN, recording).stdout
+    first = FRAMES[1].data
+    assert noisy == first + b"?\n" + FRAMED_STDOUT[len(first) :] + FRAMES[6].data
+
+
+def test_a_number_of_ours_is_taken_over_only_where_it_is_answered(play) -> None:
+    recording = a_recording(FRAMES, framing="content_length")
+    given = FRAMED_STDIN.replace(FRAMES[2].data, frame({"id": 200, "method": "send"}))
+    last = frame({"id": 200, "result": "a\nContent-Length: 1\u2028"})
+    assert play(given=given, recording=recording).stdout == FRAMED_STDOUT.replace(FRAMES[6].data, last)
+
+
+def approve(number, question):
+    params = {"requestId": question, "result": {"kind": "approve-once"}}
+    return frame({"id": number, "method": "session.permissions.handlePendingPermissionRequest", "params": params})
+
+
+def test_approvals_may_come_in_another_order(play) -> None:
+    first, second = approve(5, "p1"), approve(6, "p2")
+    wire = (
+        Wire("stdin", first),
+        Wire("stdout", frame({"id": 5, "result": "one ran"})),
+        Wire("stdin", second),
+        Wire("stdout", frame({"id": 6, "result": "two ran"})),
+    )
+    recording = a_recording(wire, framing="content_length")
+    assert play(given=approve(5, "p2"), recording=recording).stdout == b""
+    said = play(given=approve(5, "p2") + approve(6, "p1"), recording=recording).stdout
+    assert said == frame({"id": 6, "result": "one ran"}) + frame({"id": 5, "result": "two ran"})
+
+
+def test_a_frame_says_its_new_length_where_the_workspace_is_another(tmp_path) -> None:
+    recording = a_recording((Wire("stdout", frame({"cwd": "/repo/a"})),), framing="content_length")
+    (there,) = moved(recording, tmp_path).wire
+    assert there.data == frame({"cwd": f"{tmp_path}/a"})
 
 
 def test_every_kept_recording_says_again_what_was_recorded(recordings_root, tmp_path) -> None:
