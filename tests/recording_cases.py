@@ -7,13 +7,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from interlock import Allow, Answer, Approve, Client, Deny, DenyCall, HookCall, Request
+from interlock import Allow, Answer, Approve, Client, Deny, DenyCall, HookCall, Outcome, Request
 from interlock.engine.registry import find_adapter
 from interlock.engine.run import Run
 from interlock.events import ApprovalRequested, BaseEvent, QuestionAsked, ToolDecided, TurnFinished
@@ -132,6 +132,10 @@ class Studio:
     """The variables that lead to the scripted model."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Of every request."""
+    leads: Callable[[ScriptedModel, Mapping[str, Any]], Mapping[str, Any]] = lambda _, __: {}
+    """What else of a request leads to the scripted model, by it and the other fields."""
+    names_sessions: bool = True
+    """Whether a session can be given an id; else the first run says which it has."""
     environ: Callable[[], Mapping[str, str]] = dict
     """Of our own process, beside HOME."""
     paths: Callable[[], Mapping[str, str]] = dict
@@ -153,14 +157,17 @@ class Studio:
             cli = require_cli(self.agent, which)
             if case.first:
                 with ScriptedModel(case.first) as model:
-                    session = {"kind": "new", "id": SESSION}
-                    before = Case((), request={**case.request, "session": session})
-                    anyio.run(lambda: self._play(before, cli, folder, model))
+                    session = {"kind": "new", **({"id": SESSION} if self.names_sessions else {})}
+                    before = Case((), request={**case.request, "session": session}, chain=case.chain)
+                    began = anyio.run(lambda: self._play(before, cli, folder, model))
+                if not self.names_sessions:
+                    session = {**case.request["session"], "id": began.session_id}
+                    case = replace(case, request={**case.request, "session": session})
             paths = {str(folder / "beside"): "/beside", str(folder): "/home/user", sys.executable: "/usr/bin/python3"}
             paths |= self.paths()
             with Recorder(find_adapter(self.agent), cli, version, self.trim, self.redactions, paths) as recorder:
                 with ScriptedModel(case.turns) as model:
-                    told = anyio.run(lambda: self._play(case, recorder.program, folder, model))
+                    told = anyio.run(lambda: self._play(case, recorder.program, folder, model)).describe()
                 save_recording(recorder.recording(name, recorded_by=self.recorded_by), root)
         return told
 
@@ -179,10 +186,11 @@ class Studio:
             os.environ.clear()
             os.environ.update(before)
 
-    async def _play(self, case: Case, program: Path, folder: Path, model: ScriptedModel) -> str:
+    async def _play(self, case: Case, program: Path, folder: Path, model: ScriptedModel) -> Outcome:
         """One run through the engine."""
         env = {name: value for name, value in model.environment(self.agent).items() if name in self.service}
         given = {"permission": FULL, **self.fields, **case.request, "env": env, "login": "env"}
+        given |= self.leads(model, given)
         if "add_dirs" in given:
             given["add_dirs"] = [str(folder / "beside")]
         request = Request(agent=self.agent, prompt="go", cwd=str(folder / "repo"), binary=str(program), **given)
@@ -191,7 +199,7 @@ class Studio:
             client = Client(interceptors=chain, state=folder / "state")
             async with client, client.stream(request, conversation=case.conversation) as run:
                 await _follow(run, case)
-                return (await run.outcome()).describe()
+                return await run.outcome()
 
 
 async def _follow(run: Run, case: Case) -> None:
