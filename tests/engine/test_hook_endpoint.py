@@ -267,6 +267,18 @@ async def test_when_the_run_winds_down_all_that_is_open_or_still_comes_is_refuse
     assert len(desk.calls) == 1
 
 
+async def test_a_plain_endpoint_whose_calls_no_answer_refuses_keeps_them_waiting_until_the_agent_is_gone() -> None:
+    async with serving(desk := Desk(lambda *_: None), Endpoint("plain", "http", unrefused=("plain",))) as endpoints:
+        async with await connect(endpoints.places["plain"]) as stream:
+            await stream.send(request(endpoints.places["plain"], b"open"))
+            await desk.until(lambda: desk.calls)
+            endpoints.refuse()
+            with anyio.move_on_after(0.1) as waited:
+                await stream.receive()
+        assert waited.cancelled_caught
+        await desk.until(lambda: desk.gone)
+
+
 async def test_a_fault_of_ours_is_refused_and_said() -> None:
     def fail(*_: object) -> bytes:
         raise RuntimeError("a bug")

@@ -105,3 +105,10 @@ def test_denials_keep_the_order_in_which_the_calls_were_asked_for() -> None:
         ledger.decided(Key(MAIN_AGENT, number), other, "deny", by="rule", reason="no", allow_rule="shell(x)")
     assert [denial.tool_call_id for denial in ledger.denials()] == ["t1", "t3"]
     assert ledger.denials()[0].allow_rule == "shell(x)"
+
+
+def test_a_call_that_the_agent_itself_denied_is_among_the_denials() -> None:
+    ledger = decided("run")
+    event = finished("denied").model_copy(update={"by": "agent", "output": "not allowed here"})
+    assert ledger.finished(event) is None
+    assert [(denial.by, denial.reason) for denial in ledger.denials()] == [("agent", "not allowed here")]

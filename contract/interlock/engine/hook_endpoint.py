@@ -140,8 +140,10 @@ class HookEndpoints:
                 call.answer(self._refusals[channel])
 
     def _cannot_be_refused(self, channel: str, body: bytes) -> bool:
-        unrefused = self._endpoints[channel].unrefused
-        return bool(unrefused) and from_json(body).get("name") in unrefused
+        endpoint = self._endpoints[channel]
+        if endpoint.style == "http":
+            return channel in endpoint.unrefused
+        return bool(endpoint.unrefused) and from_json(body).get("name") in endpoint.unrefused
 
     async def close(self) -> None:
         """Give the port back; not before the agent is gone, which would take a broken connection for a yes."""

@@ -96,6 +96,8 @@ class Ledger:
         entry = self.entries.setdefault(key, Entry(event.tool_name, event.tool_kind))
         entry.finished = True
         entry.input = None
+        if event.status == "denied" and entry.decision != "deny":
+            entry.decision, entry.by, entry.reason = "deny", event.by or "agent", _text(event.output)
         if event.status != "ok":
             return None
         if entry.decision == "deny":
@@ -128,6 +130,10 @@ class Ledger:
             for key, entry in self.entries.items()
             if entry.decision == "deny"
         )
+
+
+def _text(output: JsonValue) -> str:
+    return output if isinstance(output, str) else ""
 
 
 def _cut_short(key: Key, entry: Entry) -> ToolFinished:
