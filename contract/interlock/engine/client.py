@@ -100,15 +100,21 @@ class Client:
         self._judge(prepared, chain)
         return prepared.plan
 
-    def stream(self, request: Request, *, conversation: bool = False) -> AbstractAsyncContextManager[Run]:
+    def stream(
+        self, request: Request, *, conversation: bool = False, answered: bool = True
+    ) -> AbstractAsyncContextManager[Run]:
         """A run whose events are read and whose approvals are answered inside the block; leaving it early cancels.
+
+        `answered` off says that the events are only watched: approvals are the approver's alone.
 
         A `conversation` goes on after `TurnFinished`: `Run.send` begins the next turn in the same process, and
         `Run.finish`, or leaving the block between turns, ends it.
 
         Entering raises what `plan` raises before any process is started, and `StartFailed`.
         """
-        return _Streamed(partial(self._start, request, streamed=True, conversation=conversation))
+        return _Streamed(
+            partial(self._start, request, streamed=answered, watched=True, conversation=conversation),
+        )
 
     async def run(self, request: Request, *, check: bool = True) -> Outcome:
         """One run to its end; raises `RunFailed` unless it completed or `check` is off."""
@@ -138,7 +144,7 @@ class Client:
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
         return replace(prepared, plan=_with_policies(prepared.plan, effective), effective=effective), chain
 
-    def _drive(self, request: Request, *, streamed: bool, conversation: bool) -> Drive:
+    def _drive(self, request: Request, *, streamed: bool, watched: bool, conversation: bool) -> Drive:
         prepared, chain = self._prepare(request, answered=streamed, conversation=conversation)
         if self._audit_path is not None and self._audit is None:
             self._audit = Audit(self._audit_path)
@@ -147,6 +153,7 @@ class Client:
             judge=self._judge(prepared, chain),
             audit=self._audit,
             streamed=streamed,
+            watched=watched,
             conversation=conversation,
             approver=self._approver,
             answerer=self._answerer,
@@ -175,8 +182,10 @@ class Client:
             may_allow=None if effective is None else effective.may_allow,
         )
 
-    async def _start(self, request: Request, *, streamed: bool, conversation: bool = False) -> Drive:
-        drive = self._drive(request, streamed=streamed, conversation=conversation)
+    async def _start(
+        self, request: Request, *, streamed: bool, watched: bool = False, conversation: bool = False
+    ) -> Drive:
+        drive = self._drive(request, streamed=streamed, watched=watched, conversation=conversation)
         self._drives.add(drive)
 
         async def main() -> None:

@@ -83,7 +83,7 @@ class Drive:
         self._stopwatch = Stopwatch()
         self._codec = prepared.transport.codec(prepared.order)
         self.mailbox = self.desk.publisher.mailbox
-        if not setting.streamed:
+        if not (setting.streamed or setting.watched):
             self.mailbox.relax(keep=0)
         self._turns = Turns(self._stopwatch, several=setting.conversation)
         self._reported = anyio.Event()

@@ -23,6 +23,7 @@ class Setting:
     judge: Judge
     audit: Audit | None
     streamed: bool
+    """Somebody reads the events, and may answer."""
     approver: Approver | None
     answerer: Answerer | None
     on_unguarded: Literal["stop", "report"]
@@ -30,5 +31,7 @@ class Setting:
     """The chain may replace outputs, so pieces of them are not shown."""
     chain: Chain
     servers: InProcess
+    watched: bool = False
+    """Somebody reads the events."""
     conversation: bool = False
     """The run goes on after a turn, until the caller ends it."""
