@@ -64,7 +64,11 @@ class Handshake:
         return method in {"initialize", "hooks/list", "skills/list", *_ACCOUNTS, *_THREADS.values()}
 
     def failed(self, failure: Failure) -> Iterator[Action]:
-        """The server says no to one of the requests."""
+        """The server says no to one of the requests; that it cannot tell who is logged in, the first turn will show."""
+        if failure.method == "account/read":
+            yield Emit([Notice(level="warning", code="login_unconfirmed", message=failure.message)])
+            yield self._begin()
+            return
         self.stopped = True
         if failure.method in {"thread/resume", "thread/fork"} and "rollout" in failure.message:
             yield Stop(Reason.SESSION_NOT_FOUND, failure.message)
