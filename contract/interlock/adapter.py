@@ -29,6 +29,7 @@ __all__ = [
     "Argument",
     "Codec",
     "Endpoint",
+    "Family",
     "Host",
     "LadderStep",
     "Launch",
@@ -39,8 +40,10 @@ __all__ = [
     "Place",
     "Sensitivity",
     "Serving",
+    "Showing",
     "Transport",
     "VersionRange",
+    "WindowSize",
 ]
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -139,7 +142,8 @@ class Endpoint:
     tools: tuple[str, ...] = ()
     """What an `mcp` endpoint serves."""
     unrefused: tuple[str, ...] = ()
-    """Tools whose calls no answer refuses: when the run winds down they wait until the agent is gone."""
+    """Tools, or for `http` the endpoint's own name, whose calls no answer refuses: when the run winds down they wait
+    until the agent is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,14 @@ class LadderStep:
     action: Literal["interrupt", "close_input", "signal"]
     wait: float
     signal: Literal["INT", "TERM", "HUP"] = "TERM"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """The size of a terminal's window, in characters."""
+
+    rows: int = 50
+    columns: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +193,15 @@ class Launch:
     ladder: tuple[LadderStep, ...] = ()
     harvest: tuple[str, ...] = ()
     """Files under the private folder that are read after the exit and handed to `Codec.exited`."""
+    terminal: WindowSize | None = None
+    """The agent gets a terminal of this size as stdin, stdout and stderr, instead of sockets: raw, without echo, and
+    never connected to the person's. `received` is given what it writes there, `Send` types into it, and a `Wake` comes
+    due only when all that it has written so far was received."""
+    obeys: tuple[str, ...] = ()
+    """Files, relative to the working directory, that the agent would obey if they were there: settings, or code. A run
+    where one lies in the working directory or at the root of its git repository is `Unsupported`."""
+    compares: bool = False
+    """Whether the workspace after the run is compared with the one before, and what differs is `FilesChanged`."""
     confined: bool = False
     """Commands run in a sandbox of the agent, and leave it only if a person or the chain lets one."""
     enforces_posture: bool = False
@@ -274,6 +295,15 @@ class Transport(Protocol):
 
 
 @runtime_checkable
+class Showing(Protocol):
+    """What a codec has besides, if its agent shows a person something where others send messages."""
+
+    def showing(self) -> str:
+        """The last line that stands on the agent's screen; empty if there is none."""
+        ...
+
+
+@runtime_checkable
 class Serving(Protocol):
     """What a codec has besides, if its transport takes MCP servers of the application."""
 
@@ -360,4 +390,31 @@ class Adapter(Protocol):
     @property
     def transports(self) -> tuple[Transport, ...]:
         """The plainest first."""
+        ...
+
+
+@runtime_checkable
+class Family(Protocol):
+    """Many agents behind one entry point, each described by a file: `terminal:aider` is `aider` of `terminal`.
+
+    The engine finds and reads the file: one that `NAME.EXTENSION` names in `package`, or in the user's own folder
+    `$XDG_CONFIG_HOME/interlock/FAMILY`; or, where the name holds a `/`, the file at that path.
+    """
+
+    @property
+    def package(self) -> str:
+        """The importable package that holds the files which come with it."""
+        ...
+
+    @property
+    def extension(self) -> str:
+        """`toml`, ..."""
+        ...
+
+    def member(self, text: str, source: str, *, folder: str | None) -> Adapter:
+        """The agent that a file describes; `source` names the file in messages.
+
+        `folder` is where a user's own file lies that was found by its name alone; None for one that came with the
+        package, or that was named by its path. Raises `ConfigurationError` with field, value and way out.
+        """
         ...

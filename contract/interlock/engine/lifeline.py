@@ -187,7 +187,8 @@ class Guardian:
         env = {_raw(name): _raw(value) for name, value in message["env"].items()}
         token = str(message["token"])
         env[MARK.encode()] = token.encode()
-        pid = start([_raw(word) for word in message["argv"]], env, _raw(message["cwd"]), fds)
+        words, cwd = [_raw(word) for word in message["argv"]], _raw(message["cwd"])
+        pid = start(words, env, cwd, fds, terminal=bool(message.get("terminal")))
         run = Run(line, message["seq"], token, pid)
         self._home.add(run)
         return {"pid": pid, "start": run.start}
@@ -213,8 +214,10 @@ class Guardian:
         return None
 
 
-def start(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, fds: list[int]) -> int:
+def start(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, fds: list[int], *, terminal: bool = False) -> int:
     """Start a program in its own session with these three descriptors and no others; returns its pid.
+
+    With `terminal` the one descriptor is a terminal's: it becomes all three, and controls the session.
 
     Raises OSError as exec would, with the working directory or the program as file name.
     """
@@ -224,13 +227,23 @@ def start(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, fds: list[int]
             _program(argv[0], env),
             argv,
             env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds[:3])],
+            file_actions=_on_terminal(fds[0]) if terminal else _on_descriptors(fds),
             setsid=True,
             setsigmask=(),
             setsigdef=_RESETTABLE,
         )
     finally:
         os.chdir("/")
+
+
+def _on_descriptors(fds: list[int]) -> list[tuple[int, int, int]]:
+    return [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds[:3])]
+
+
+def _on_terminal(fd: int) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
+    """The leader of a new session who opens a terminal has it as controlling terminal from then on."""
+    opened = (os.POSIX_SPAWN_OPEN, 0, os.ttyname(fd), os.O_RDWR, 0)
+    return [opened, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
 
 
 def _program(word: bytes, env: dict[bytes, bytes]) -> bytes:

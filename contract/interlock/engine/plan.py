@@ -10,6 +10,7 @@ from typing import Literal
 from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
 from interlock.capabilities import Capabilities, Needs, Unmet, check
 from interlock.engine import rule_warnings
+from interlock.engine.comparison import obeyed
 from interlock.engine.environment import child_environment, refused_variables
 from interlock.engine.host import BinaryFacts, survey
 from interlock.engine.structured import schema_problem
@@ -175,7 +176,11 @@ def prepare(
         raise NotInstalled(adapter.name, tried, adapter.install_hint)
     order = replace(order, backstop=_backstop(order, transport.capabilities))
     launch = transport.launch(order)
-    if unmet := (*_variables(request, launch.drop_env), *_session(request, launch, state)):
+    if unmet := (
+        *_variables(request, launch.drop_env),
+        *_session(request, launch, state),
+        *_obeyed(adapter, request, launch),
+    ):
         raise Unsupported(adapter.name, unmet)
     env = child_environment(
         host=host.environ,
@@ -255,6 +260,13 @@ def _session(request: Request, launch: Launch, state: Path) -> Iterator[Unmet]:
             reason=f"no session of this id began in {request.cwd}, as far as {state} knows",
             alternatives=("the directory in which it began as cwd", "a new session"),
         )
+
+
+def _obeyed(adapter: Adapter, request: Request, launch: Launch) -> Iterator[Unmet]:
+    """What would make the agent answer its own questions, or send its key elsewhere, is for no option to undo."""
+    for path in obeyed(request.cwd, launch.obeys):
+        reason = f"{adapter.title} would obey {path}, and no option keeps it from that"
+        yield Unmet(field="cwd", value=request.cwd, reason=reason, alternatives=("move it away",))
 
 
 def _schema(request: Request) -> Iterator[Unmet]:

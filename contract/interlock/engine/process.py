@@ -1,8 +1,9 @@
 """Processes of agents: started by the guardian, spoken to over sockets, ended with all their descendants.
 
-Strategy. The host keeps one end of three AF_UNIX socket pairs and hands the others to the guardian, which starts the
-program on them. Sockets, never pipes: a command that an agent runs can open /proc/<agent>/fd/0 of a pipe and speak in
-our name; opening that of a socket fails with ENXIO. Whatever becomes of the caller, the tree ends: by `kill_tree`, by
+Strategy. The host keeps one end of three AF_UNIX socket pairs, or of a terminal (see pty.py), and hands the others to
+the guardian, which starts the program on them. Sockets, never pipes: a command that an agent runs can open
+/proc/<agent>/fd/0 of a pipe and speak in our name; opening that of a socket fails with ENXIO. (Whatever runs on a
+terminal can open it; who asks for one knows that.) Whatever becomes of the caller, the tree ends: by `kill_tree`, by
 `abandon`, by this object's collection, by the end of its event loop, of the interpreter, of the host.
 """
 
@@ -23,12 +24,23 @@ import anyio.lowlevel
 
 from interlock.engine import descent
 from interlock.engine.guardian import Agent, GuardianLost, Link, NothingSent, current_link, destroy
+from interlock.engine.pty import Terminal
 from interlock.engine.stream import Stream, StreamClosed
 
 if TYPE_CHECKING:
+    from interlock.adapter import WindowSize
     from interlock.engine.lifeline_wire import Message
 
-__all__ = ["Exit", "GuardianLost", "Process", "Stream", "StreamClosed", "spawn"]
+__all__ = [
+    "Exit",
+    "GuardianLost",
+    "Process",
+    "Stream",
+    "StreamClosed",
+    "TerminalProcess",
+    "spawn",
+    "spawn_on_terminal",
+]
 
 _ANSWER_MARGIN = 1.0
 _LAST_RESORT_WITHIN = 0.5
@@ -42,13 +54,12 @@ class Exit:
     signal: int | None
 
 
-class Process:
-    """A running program and all that descends from it; made only by `spawn`. Belongs to one event loop."""
+class Tree:
+    """A running program and all that descends from it. Belongs to one event loop."""
 
-    __slots__ = ("__weakref__", "_agent", "_link", "_owner", "cleared", "pid", "stderr", "stdin", "stdout", "survivors")
+    __slots__ = ("__weakref__", "_agent", "_link", "_owner", "cleared", "pid", "survivors")
 
-    def __init__(self, link: Link, agent: Agent, streams: Sequence[Stream]) -> None:
-        self.stdin, self.stdout, self.stderr = streams
+    def __init__(self, link: Link, agent: Agent) -> None:
         self.pid = agent.pid
         self.cleared = False
         self.survivors: tuple[int, ...] = ()
@@ -101,6 +112,29 @@ class Process:
             descent.destroy(trees, _LAST_RESORT_WITHIN)
 
 
+class Process(Tree):
+    """A tree whose program is spoken to over sockets; made only by `spawn`."""
+
+    __slots__ = ("stderr", "stdin", "stdout")
+
+    def __init__(self, link: Link, agent: Agent, streams: Sequence[Stream]) -> None:
+        super().__init__(link, agent)
+        self.stdin, self.stdout, self.stderr = streams
+
+
+class TerminalProcess(Tree):
+    """A tree whose program has a terminal as stdin, stdout and stderr; made only by `spawn_on_terminal`."""
+
+    __slots__ = ("stderr", "stdin", "stdout", "terminal")
+
+    def __init__(self, link: Link, agent: Agent, terminal: Terminal, stderr: Stream) -> None:
+        super().__init__(link, agent)
+        self.terminal = terminal
+        self.stdin, self.stdout = terminal.keys, terminal.screen
+        self.stderr = stderr
+        """At its end from the start: what would stand there stands on the screen."""
+
+
 def _let_go(link: Link, agent: Agent) -> None:
     """A process was dropped without having been cleared: nothing of it may live on."""
     if link.agents.pop(agent.number, None) is not None:
@@ -121,6 +155,18 @@ async def spawn(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Pro
         return await _spawn(await current_link(), request)
 
 
+async def spawn_on_terminal(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], size: WindowSize
+) -> TerminalProcess:
+    """Start a program in its own session, which a raw terminal of this size controls; raises what `spawn` raises."""
+    request = {**_request(argv, cwd, env), "terminal": True}
+    await anyio.lowlevel.checkpoint()
+    try:
+        return await _spawn_on_terminal(await current_link(), request, size)
+    except NothingSent:
+        return await _spawn_on_terminal(await current_link(), request, size)
+
+
 def _request(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Message:
     if not argv or any("=" in name or not name for name in env):
         raise ValueError("an empty argv, or a variable whose name is empty or holds '='")
@@ -137,25 +183,38 @@ def _text(word: str) -> str:
 
 
 async def _spawn(link: Link, request: Message) -> Process:
-    agent = Agent(link.next_number(), secrets.token_hex(16))
-    with ExitStack() as on_failure:
+    with ExitStack() as on_failure, ExitStack() as handed_over:
         streams: list[Stream] = []
         theirs: list[socket.socket] = []
-        with ExitStack() as handed_over:
-            for _ in range(3):
-                ours, other = socket.socketpair()
-                theirs.append(handed_over.enter_context(other))
-                streams.append(Stream(ours))
-                on_failure.callback(streams[-1].close)
-            link.agents[agent.number] = agent
-            on_failure.callback(link.agents.pop, agent.number, None)
-            await _order(link, agent, request, [sock.fileno() for sock in theirs])
+        for _ in range(3):
+            ours, other = socket.socketpair()
+            theirs.append(handed_over.enter_context(other))
+            streams.append(Stream(ours))
+            on_failure.callback(streams[-1].close)
+        agent = await _order(link, request, [sock.fileno() for sock in theirs], on_failure)
         on_failure.pop_all()
     return Process(link, agent, streams)
 
 
-async def _order(link: Link, agent: Agent, request: Message, fds: Sequence[int]) -> None:
+async def _spawn_on_terminal(link: Link, request: Message, size: WindowSize) -> TerminalProcess:
+    with ExitStack() as on_failure, ExitStack() as handed_over:
+        ours, other = socket.socketpair()
+        other.close()
+        stderr = Stream(ours)
+        on_failure.callback(stderr.close)
+        terminal, theirs = Terminal.open(size)
+        on_failure.callback(terminal.close)
+        handed_over.callback(os.close, theirs)
+        agent = await _order(link, request, [theirs], on_failure)
+        on_failure.pop_all()
+    return TerminalProcess(link, agent, terminal, stderr)
+
+
+async def _order(link: Link, request: Message, fds: Sequence[int], on_failure: ExitStack) -> Agent:
     """Have it started, and note what it became."""
+    agent = Agent(link.next_number(), secrets.token_hex(16))
+    link.agents[agent.number] = agent
+    on_failure.callback(link.agents.pop, agent.number, None)
     message: Message = {**request, "token": agent.token}
     answer = await link.ask(message, fds=fds, number=agent.number)
     if "errno" in answer:
@@ -163,3 +222,4 @@ async def _order(link: Link, agent: Agent, request: Message, fds: Sequence[int])
         text = None if name is None else os.fsdecode(name.encode("latin-1"))
         raise OSError(answer["errno"], os.strerror(answer["errno"]), text)
     agent.pid, agent.start = answer["pid"], answer["start"]
+    return agent

@@ -17,13 +17,15 @@ import anyio
 from anyio.abc import TaskGroup
 
 from interlock.adapter import LadderStep
-from interlock.engine.process import Exit, GuardianLost, Process, StreamClosed
+from interlock.engine.process import Exit, GuardianLost, Process, StreamClosed, TerminalProcess
+from interlock.engine.pty import InputCut
 
 __all__ = ["Supervisor", "Tail"]
 
 SILENCE = 0.25
 LINGER = 5.0
 DEAF = 1.0
+CATCHING_UP = 0.01
 TAIL = 16 * 1024
 CHUNK = 256 * 1024
 SIGNALS = {"INT": 2, "TERM": 15, "HUP": 1}
@@ -54,12 +56,13 @@ class Supervisor:
 
     def __init__(
         self,
-        process: Process,
+        process: Process | TerminalProcess,
         on_bytes: Callable[[bytes], Awaitable[None]],
         on_end: Callable[[], None],
-        on_deaf: Callable[[], None],
+        on_deaf: Callable[[str], None],
     ) -> None:
         self._process = process
+        self._terminal = process.terminal if isinstance(process, TerminalProcess) else None
         self._on_bytes = on_bytes
         self._on_end = on_end
         self._on_deaf = on_deaf
@@ -68,6 +71,7 @@ class Supervisor:
         self._input_closed = False
         self._reading = False
         self._received = 0
+        self._answered_at: int | None = None
         self._reader = anyio.CancelScope()
         self._ended = anyio.Event()
         self.exit: Exit | None = None
@@ -114,6 +118,31 @@ class Supervisor:
             await self.gone.wait()
             await self._drained.wait()
 
+    async def caught_up(self) -> None:
+        """Of an agent on a terminal: wait until all that it has written so far was received, or it is gone."""
+        terminal = self._terminal
+        if terminal is None:
+            return
+        while (terminal.speaks or not self._reading) and not self._ended.is_set():  # noqa: ASYNC110 -- nothing tells it
+            await anyio.sleep(CATCHING_UP)
+
+    def answered(self) -> None:
+        """Of an agent on a terminal: what was just sent answers a question, which it is waiting to read."""
+        self._answered_at = self._received
+
+    @property
+    def typed_ahead(self) -> bool:
+        """Whether the agent on its terminal went on without reading the answer to its question.
+
+        Then it had asked none, and the answer would be taken for that to another.
+        """
+        terminal = self._terminal
+        if terminal is None or self._answered_at is None or self._outgoing or self.exited.is_set():
+            return False
+        if not terminal.unread:
+            self._answered_at = None
+        return self._answered_at is not None and self._received > self._answered_at
+
     async def kill(self) -> None:
         """Bring down the process and everything that it started, at once."""
         await self._process.kill_tree()
@@ -148,6 +177,9 @@ class Supervisor:
                         stdin.send_eof()
                         return
                     await stdin.send(data)
+                except InputCut as cut:
+                    self._on_deaf(str(cut))
+                    return
                 except StreamClosed:
                     return
             self._written = anyio.Event()
@@ -161,7 +193,7 @@ class Supervisor:
         with anyio.move_on_after(DEAF):
             await self.exited.wait()
         if not self.exited.is_set() and not self._input_closed:
-            self._on_deaf()
+            self._on_deaf("the agent no longer hears what it is told")
 
     async def _drain_stderr(self) -> None:
         while data := await self._process.stderr.receive(CHUNK):
