@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from interlock.model import Model
@@ -15,11 +16,37 @@ from interlock.permission import Backstop, Otherwise
 from interlock.request import Fork, NewSession, Request, Resume
 from interlock.tools import ToolKind
 
-__all__ = ["EVERY_KIND", "Capabilities", "Hole", "Needs", "Unmet", "check"]
+__all__ = ["EVERY_KIND", "Absent", "Capabilities", "Hole", "Needs", "ToolClass", "Unbacked", "Unmet", "check"]
 
 EVERY_KIND = frozenset(ToolKind)
 """All kinds of tools, for a transport that makes no difference between them."""
 Sight = Literal["all", "asked", "none"]
+
+
+class ToolClass(StrEnum):
+    """What the coverage table tells apart: kinds of tools, and ways of using them that agents treat differently."""
+
+    SHELL = "shell"
+    BACKGROUND_SHELL = "background_shell"
+    """A command that goes on while the model does."""
+    SHELL_INPUT = "shell_input"
+    """Typing into a running shell, or reading from it."""
+    READ = "read"
+    SEARCH = "search"
+    EDIT = "edit"
+    WRITE = "write"
+    PATCH = "patch"
+    FETCH = "fetch"
+    WEB_SEARCH = "web_search"
+    MCP = "mcp"
+    AGENT = "agent"
+    """Starting a sub-agent."""
+    SUBAGENT_CALL = "subagent_call"
+    """A call that a sub-agent makes."""
+    PLAN = "plan"
+    QUESTION = "question"
+    UNKNOWN = "unknown"
+    """A tool that our table does not have."""
 
 
 class Unmet(Model):
@@ -48,6 +75,22 @@ class Hole(Model):
     """Its output reaches the model unseen."""
     closed_by: str = ""
     """How the adapter closes it; empty where it stays open."""
+    tool_class: ToolClass | None = None
+    """The class of tools whose calls go through it, if all of them do."""
+
+
+class Absent(Model):
+    """A class of tools of which a model can make no call over this transport."""
+
+    tool_class: ToolClass
+    why: str
+
+
+class Unbacked(Model):
+    """What a backstop does not stand behind: there the chain alone decides."""
+
+    backstop: Backstop
+    tool_classes: frozenset[ToolClass]
 
 
 class Capabilities(Model):
@@ -72,6 +115,8 @@ class Capabilities(Model):
     replace_failed: frozenset[ToolKind] = frozenset()
     """Kinds whose failed output can be replaced; for others the run is stopped too."""
     holes: tuple[Hole, ...] = ()
+    absent: tuple[Absent, ...] = ()
+    unbacked: tuple[Unbacked, ...] = ()
     tamperable: bool = False
     """What carries the chain can be overwritten by what an unsandboxed agent runs."""
     backstops: tuple[Backstop, ...] = (Backstop.NONE,)

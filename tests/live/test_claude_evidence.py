@@ -12,8 +12,8 @@ from interlock_adapters.claude import adapter
 
 TESTS = Path(__file__).parents[1]
 CLAUDE: dict[str, tuple[str, ...]] = runpy.run_path(str(Path(__file__).parent / "evidence.py"))["CLAUDE"]
-NO_CLAIMS = {"agent", "transport", "versions", "tamperable"}
-"""Names, and one admission."""
+NO_CLAIMS = {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}
+"""Names, and admissions."""
 
 
 def claims(can: Capabilities) -> Iterator[str]:

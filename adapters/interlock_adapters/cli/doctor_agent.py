@@ -33,7 +33,7 @@ from interlock_adapters.cli.agent_facts import (
 )
 from interlock_adapters.cli.checks import Check, ok, problem, warning
 
-__all__ = ["agent"]
+__all__ = ["agent", "thrown_away"]
 
 START_UP, TOTAL = 30.0, 60.0
 """Seconds for the handshake, and for it and the end of the process."""
@@ -96,7 +96,7 @@ async def _handshake(adapter: Adapter, path: str) -> Check:
     transport = next((one.name for one in adapter.transports if one.capabilities.asks), None)
     if transport is None:
         return ok(name, "none is made: no transport of it is ready before it has a prompt", adapter.name)
-    with _thrown_away() as folder:
+    with thrown_away() as folder:
         try:
             result = await probe(_request(adapter, transport, path, folder), state=folder / "state")
         except Unsupported as error:
@@ -110,7 +110,7 @@ async def _handshake(adapter: Adapter, path: str) -> Check:
 
 
 @contextmanager
-def _thrown_away() -> Generator[Path]:
+def thrown_away() -> Generator[Path]:
     """A folder with a workspace, a home, and a place for temporary files, which agents take over from us."""
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as made:

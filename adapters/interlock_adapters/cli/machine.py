@@ -27,13 +27,27 @@ def doctor(
     *,
     binary: Annotated[str | None, typer.Option(metavar="PATH", help="The program of the one AGENT.")] = None,
     cwd: Annotated[str, typer.Option("-C", metavar="DIR", help="The directory that an agent would work in.")] = ".",
+    guard: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="Prove the guard on the program of this agent instead.")
+    ] = None,
+    transport: Annotated[
+        str | None, typer.Option(metavar="T", help="With --guard, this transport alone; default: all.")
+    ] = None,
     json: _Json = False,
 ) -> None:
     """Check whether agents can be run here, and say what to do where they cannot.
 
     Each agent is started once and ended before any prompt; no request leaves this machine. Exit codes: 0 all is well or
     there are warnings only, 1 a problem, 2 usage.
+
+    With --guard the agent's real program plays a scripted session, offline and in a home that is thrown away, and every
+    promise of the guard is held against what happened. Exit codes: 0 all that is claimed holds, 4 a promise is broken,
+    2 the session cannot be played.
     """
+    if guard is not None or transport is not None:
+        from interlock_adapters.cli.doctor_guard import Session, doctor_guard  # noqa: PLC0415 -- same
+
+        raise typer.Exit(doctor_guard(Session(guard, tuple(names or ()), binary, transport), as_json=json))
     from interlock_adapters.cli.doctor import Visit  # noqa: PLC0415 -- same
     from interlock_adapters.cli.doctor import doctor as examine  # noqa: PLC0415 -- same
 
