@@ -241,6 +241,8 @@ BEHAVIOURS = (
     Behaviour("kit:record", "The program that records stands between engine and agent and changes nothing."),
     Behaviour("kit:replay", "A replay says what was said, once it is told what was told, or fails as it is told to."),
     Behaviour("kit:conformance", "Each numbered check catches the bug that it is there for, and no other does."),
+    Behaviour("kit:replay:endpoint", "What an agent calls our endpoints with is recorded, and a replay calls the same."),
+    Behaviour("kit:conformance:codex", "The Codex adapter keeps the contract, by recordings of both transports."),
     Behaviour("kit:conformance:claude", "The Claude adapter keeps the contract, by recordings of both pinned CLIs."),
     Behaviour("kit:third-party-adapter", "An adapter of another package is found by its entry point and checked."),
     Behaviour("kit:guarded-run", "A user's test of a guard runs against the scripted agent and against the real CLI."),

@@ -17,9 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 from interlock import Answer, Approve, Deny, DenyCall, Modify, Replace
+from interlock.engine.run import Run
+from interlock.events import ApprovalRequested, BaseEvent
 from interlock_fixtures.scripted_model import (
     CutStream,
     HttpError,
+    ModelRequest,
     ScriptedModel,
     StreamError,
     Text,
@@ -84,8 +87,21 @@ def trouble(status: int, kind: str, times: int = 4) -> list[Turn]:
     return [Turn(HttpError(status, kind, "scripted"))] * times
 
 
-AGENT = call("multi_agent_v1/spawn_agent", {"message": "p"})
-WAIT = call("multi_agent_v1/wait_agent", {"targets": []}, "t3")
+def with_inner(request: ModelRequest) -> Turn:
+    """The main agent starts a sub-agent and waits for it; both ask at once, so what is said follows from who asks."""
+    shown = {one.tool_use_id for one in request.shown}
+    if b"INNER" in request.raw and "t1" not in shown:
+        return Turn(Text("inner")) if shown else Turn(shell("touch made", "t2"))
+    if not shown:
+        return Turn(call("multi_agent_v1/spawn_agent", {"message": "INNER"}))
+    return DONE if "t3" in shown else Turn(shell("sleep 2", "t3"))
+
+
+async def interrupt_question(run: Run, event: BaseEvent) -> None:
+    if isinstance(event, ApprovalRequested):
+        await run.interrupt()
+
+
 APP_SERVER: Mapping[str, Case] = {
     "text": Case([Turn(Thinking("hm well", chunk=3), Text("an answer in pieces", chunk=6))]),
     "unicode": Case([Turn(Text(ODD, chunk=9), shell(f"printf '%s' '{SHOWN}'")), Turn(Text(ODD))]),
@@ -129,12 +145,16 @@ APP_SERVER: Mapping[str, Case] = {
     "code-patch": Case(
         [Turn(code(f"text(await tools.apply_patch({json.dumps(PATCH)}))")), DONE], request=IN_CODE
     ),
-    "sub-agent": Case(
-        [Turn(AGENT), Turn(shell("touch made", "t2")), Turn(Text("inner")), DONE], request={"model": FALLBACK}
-    ),
+    "sub-agent": Case([with_inner] * 5, request={"model": FALLBACK}),
     "question": Case([Turn(call("request_user_input", QUESTION)), DONE], answer=Answer(answers={"q1": ("B",)})),
     "question-declined": Case([Turn(call("request_user_input", QUESTION)), DONE], answer=Answer(declined=True)),
     "interrupt": Case([Turn(shell("sleep 60")), DONE], act=interrupt),
+    "interrupt-question": Case(
+        [Turn(shell("touch made")), DONE],
+        request={"permission": ASK},
+        respond=lambda _: None,
+        act=interrupt_question,
+    ),
     "steer": Case([Turn(shell("sleep 0.5")), DONE], act=steer),
     "conversation": Case([Turn(shell("echo one")), DONE, Turn(Text("more"))], act=go_on, conversation=True),
     "auth": Case(trouble(401, "invalid_api_key")),

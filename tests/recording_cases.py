@@ -96,7 +96,8 @@ class Case:
     before: Says | None = None
     after: Says | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
-    respond: Callable[[ApprovalRequested], Approve | Deny] = lambda _: Approve()
+    respond: Callable[[ApprovalRequested], Approve | Deny | None] = lambda _: Approve()
+    """None: it is left open, and `act` is told of it."""
     answer: Answer = field(default_factory=lambda: Answer(answers={"1": ("B",)}))
     act: Callable[[Run, BaseEvent], Any] = nothing
     conversation: bool = False
@@ -206,8 +207,8 @@ async def _follow(run: Run, case: Case) -> None:
     """Read the run to its end and answer what it asks."""
     async for event in run:
         match event:
-            case ApprovalRequested():
-                run.respond(event.approval.id, case.respond(event))
+            case ApprovalRequested() if (decision := case.respond(event)) is not None:
+                run.respond(event.approval.id, decision)
             case QuestionAsked():
                 run.answer(event.question.id, case.answer)
             case _:
