@@ -105,6 +105,27 @@ async def test_leaving_the_sandbox_is_a_question_of_its_own(codex, model):
     assert asked == [(True, f"touch {outside}/yes"), (True, f"touch {outside}/no")]
 
 
+@BOTH_STYLES
+async def test_an_approval_of_a_command_alone_does_not_let_it_leave_the_sandbox(codex, model):
+    outside = codex.folder / "outside"
+    outside.mkdir()
+    asked = []
+
+    def respond(approval):
+        asked.append(approval.leaves_sandbox)
+        return Approve() if not approval.leaves_sandbox else Deny()
+
+    script = [
+        Turn(shell(model, f"touch made; touch {outside}/made", "c1")),
+        Turn(shell(model, f"touch {outside}/made", "c2", **OUTSIDE)),
+        DONE,
+    ]
+    played = await codex.play(script, model=model, permission=ASK, respond=respond)
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert (names(outside), names(codex.workspace)) == ([], ["made"])
+    assert asked == [False, False, True]
+
+
 async def test_a_patch_outside_is_asked_about_and_leaves_the_sandbox_only_by_a_second_yes(codex):
     outside = codex.folder / "outside"
     outside.mkdir()

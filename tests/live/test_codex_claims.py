@@ -196,7 +196,10 @@ EVIDENCE: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "hole:searches of the web": (f"{HOLES}a_search_that_the_service_runs_is_noticed",),
         "hole:the report of an image that could not be viewed": (f"{HERE}no_image_is_viewed_where_outputs_are_judged",),
-        "hole:the output of a failed call of an MCP tool": (_FAILED,),
+        "hole:the output of a failed call of an MCP tool, or of reading a resource": (
+            _FAILED,
+            f"{HOLES}resources_of_a_server_are_judged_and_so_is_what_a_failed_reading_says",
+        ),
         "hole:what a patch that does not apply says of it": (
             f"{HERE}a_patch_that_does_not_apply_shows_nothing_of_the_file",
         ),

@@ -38,6 +38,29 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
 
+RESOURCES = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    said = {"jsonrpc": "2.0", "id": asked["id"], "result": {}}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        about = {"name": "e", "version": "1"}
+        said["result"] = {"protocolVersion": version, "capabilities": {"resources": {}}, "serverInfo": about}
+    elif asked["method"] == "resources/list":
+        said["result"] = {"resources": [{"uri": "x://good", "name": "good"}]}
+    elif asked["method"] == "resources/templates/list":
+        said["result"] = {"resourceTemplates": []}
+    elif asked["method"] == "resources/read" and asked["params"]["uri"] == "x://bad":
+        del said["result"]
+        said["error"] = {"code": -32000, "message": "tiger-" + "bad"}
+    elif asked["method"] == "resources/read":
+        said["result"] = {"contents": [{"uri": asked["params"]["uri"], "text": "tiger-" + "good"}]}
+    print(json.dumps(said), flush=True)
+"""
+
 
 def call(model: str, name: str, given: dict, call_id: str) -> ToolCall:
     if model == DIRECT:
@@ -160,6 +183,38 @@ async def test_what_a_failed_call_of_an_mcp_tool_says_is_judged_before_the_model
     else:
         assert (played.outcome.status, played.outcome.reason) == (Status.FAILED, Reason.UNREPLACEABLE), played.outcome
         assert played.of(ToolFinished)[-1].output == "hidden"
+
+
+@BOTH_STYLES
+@pytest.mark.parametrize("shown", [True, False])
+async def test_resources_of_a_server_are_judged_and_so_is_what_a_failed_reading_says(
+    codex, policy, model, shown, tmp_path
+):
+    program = tmp_path / "server.py"
+    program.write_text(RESOURCES)
+    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+
+    def after(asked):
+        return Allow() if shown and asked.is_error else Replace(output="hidden")
+
+    def before(asked):
+        assert (asked.tool_kind, asked.subject.mcp) == ("mcp", "e/resource" if asked.input else None)
+        return DenyCall(reason="not this") if "x://no" in str(asked.input) else Allow()
+
+    guard = policy(before, after)
+    uris = ("x://no", "x://good", "x://bad")
+    script = [Turn(call(model, "list_mcp_resources", {}, "list"))]
+    script += [Turn(call(model, "read_mcp_resource", {"server": "e", "uri": uri}, uri)) for uri in uris]
+    played = await codex.play([*script, DONE], guard, model=model, permission=FULL, mcp_servers=servers)
+    assert played.unguarded() == []
+    assert [event.status for event in played.of(ToolFinished)] == ["ok", "denied", "ok", "error"]
+    assert "not this" in played.result("x://no").content
+    assert not played.knows(b"tiger-good")
+    assert played.knows(b"tiger-bad") is shown
+    if shown:
+        assert played.outcome.ok
+    else:
+        assert played.outcome.reason is Reason.UNREPLACEABLE
 
 
 @pytest.mark.parametrize("model", ["gpt-5.4", CODE])

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from interlock.actions import Consult, Defer, Keep, Proceed, Ready, Refuse, Send, Substitute, Wake, Withdraw
+from interlock.actions import Consult, Defer, Keep, Proceed, Ready, Refuse, Reply, Send, Substitute, Wake, Withdraw
 from interlock.events import Notice, Raw, ToolFinished, ToolRequested, UsageUpdated
 from interlock.outcome import Reason, Status
 from interlock_adapters.codex import hooks
@@ -232,6 +232,30 @@ def test_a_second_hook_before_one_call_is_refused_and_said(server):
     server.hook("before", input={"command": "echo"}, key="h2")
     assert json.loads(server.replies()[-1]) == DENIED
     assert server.suspicions() == ["second_consult"]
+
+
+def test_a_second_hook_after_one_call_is_refused_and_said_whenever_it_comes(server):
+    told = server.let("echo")
+    server.hook("after", input={"command": told}, output="forged", key="h2")
+    server.ran("started", "postToolUse")
+    server.keep()
+    server.hook("after", input={"command": told}, output="real", key="h3")
+    assert json.loads(server.replies()[-1]) == DENIED
+    assert server.suspicions() == ["second_consult"]
+
+
+def test_a_hook_after_a_failed_call_that_has_none_keeps_the_model_from_being_asked(server):
+    server.hook("before", input={"x": 1}, name="mcp__s__t")
+    server.decide(Proceed(input={"x": 1}))
+    server.hook("after", name="mcp__s__t", input={"x": 1}, output="forged", key="h2")
+    failed = {"type": "mcpToolCall", "server": "s", "tool": "t", "arguments": {"x": 1}, "status": "failed"}
+    server.item("completed", **failed, error={"message": "secret"})
+    assert server.suspicions() == ["second_consult"]
+    asked = server.hook("request", call="", key="h3")
+    server.ran("started", "preModelRequest")
+    assert [action for action in asked if isinstance(action, Reply)] == []
+    assert "turn/interrupt" in [message.get("method") for message in server.sent()]
+    assert "h3" not in [reply.key for reply in server.of(Reply)]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ def heard(codec: ExecCodec, *messages: object) -> list:
 
 
 def events(actions: list, kind: type) -> list:
-    return [event for action in actions if isinstance(action, Emit) for event in action.events if isinstance(event, kind)]
+    return [
+        event for action in actions if isinstance(action, Emit) for event in action.events if isinstance(event, kind)
+    ]
 
 
 def ending(actions: list):
@@ -98,6 +100,6 @@ def test_noise_and_a_line_that_cannot_be_read_end_nothing(codec):
     assert [notice.code for notice in events(actions, Notice)] == ["stdout_noise", "stdout_noise", "unreadable_line"]
     assert [event.text for event in events(actions, Text)] == ["done"]
     assert ending(actions).status is Status.COMPLETED
-    other = adapter.transports[0].codec(codec._order)  # noqa: SLF001  # the same order
+    other = adapter.transports[0].codec(codec._order)
     broken = heard(other, STARTED, {"type": "turn.completed", "usage": 5})
     assert (ending(broken).status, ending(broken).reason) == (Status.FAILED, Reason.PROTOCOL)

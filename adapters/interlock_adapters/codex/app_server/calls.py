@@ -29,6 +29,7 @@ class CallState:
     kind: ToolKind
     announced: bool = False
     consulted: bool = False
+    consulted_after: bool = False
     let_through: bool = False
     denied: bool = False
     decided: JsonValue = None

@@ -116,6 +116,11 @@ class HookCalls:
         if not self.wrapping.at_once:
             yield Emit([finished(state)])
             return
+        if state.consulted_after:
+            yield Suspicion("second_consult", "a hook came after a call that has none", state.key, state.name)
+            yield from self._withhold(state)
+            return
+        state.consulted_after = True
         self._unjudged[state.key] = state
         call = self.calls.describe(state, state.decided)
         self._open[state.key, "after"] = HookAsked("", state.key, "after", state, call)
@@ -158,7 +163,11 @@ class HookCalls:
         if answer.passed:
             yield from self._let_ask(asked.key.agent_id)
             return
-        self.intent.unreplaceable = asked.state.name
+        yield from self._withhold(asked.state)
+
+    def _withhold(self, state: CallState) -> Iterator[Action]:
+        """The model must not be asked again: it would be shown what this call said."""
+        self.intent.unreplaceable = state.name
         yield from self.interrupt()
         yield Wake(WITHHOLDING, WITHHOLDING_LIMIT)
 
@@ -173,8 +182,7 @@ class HookCalls:
             state.announced = True
             yield Emit([requested(call)])
         if state.consulted or not told.id:
-            yield Reply(hooks.ENDPOINT, request, hooks.REFUSAL)
-            yield Suspicion("second_consult", "a second hook came before one call", state.key, state.name)
+            yield from self._second(request, state, "before")
             return
         state.consulted = True
         yield from self._consult(HookAsked(request, state.key, "before", state, call))
@@ -182,6 +190,10 @@ class HookCalls:
     def _after(self, request: str, params: HookParams) -> Iterator[Action]:
         told = params.arguments
         state = self.calls.open(params.meta.thread, told.id, told.name)
+        if state.consulted_after:
+            yield from self._second(request, state, "after")
+            return
+        state.consulted_after = True
         call = self.calls.describe(state, _as_decided(state, told.input))
         asked = HookAsked(request, state.key, "after", state, call)
         self._waiting[request] = (asked, told.output)
@@ -200,12 +212,13 @@ class HookCalls:
         yield from self._consult(asked, output=asked.state.reported, failed=failed)
 
     def _consult(self, asked: HookAsked, *, output: JsonValue = None, failed: bool = False) -> Iterator[Action]:
-        if (asked.key, asked.stage) in self._open:
-            yield Reply(hooks.ENDPOINT, asked.request, hooks.REFUSAL)
-            yield Suspicion("second_consult", "a call was asked about twice", asked.key, asked.state.name)
-            return
         self._open[asked.key, asked.stage] = asked
         yield Consult(asked.key, asked.stage, asked.call, output, failed)
+
+    def _second(self, request: str, state: CallState, stage: Stage) -> Iterator[Action]:
+        """The agent calls each hook of a call once: whoever called this one, or the one before, is not the agent."""
+        yield Reply(hooks.ENDPOINT, request, hooks.REFUSAL)
+        yield Suspicion("second_consult", f"a second hook came {stage} one call", state.key, state.name)
 
     # ---- Our answers ------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ CAPABILITIES = Capabilities(
         Hole(what="searches of the web", closed_by="they are switched off"),
         Hole(what="the report of an image that could not be viewed", before=False, closed_by="no images are viewed"),
         Hole(
-            what="the output of a failed call of an MCP tool",
+            what="the output of a failed call of an MCP tool, or of reading a resource",
             before=False,
             closed_by="the model is not asked again before it is judged; what may not be shown stops the run",
         ),
