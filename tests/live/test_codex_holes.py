@@ -49,6 +49,8 @@ for line in sys.stdin:
         version = asked["params"]["protocolVersion"]
         about = {"name": "e", "version": "1"}
         said["result"] = {"protocolVersion": version, "capabilities": {"resources": {}}, "serverInfo": about}
+    elif asked["method"] == "tools/list":
+        said["result"] = {"tools": []}
     elif asked["method"] == "resources/list":
         said["result"] = {"resources": [{"uri": "x://good", "name": "good"}]}
     elif asked["method"] == "resources/templates/list":
