@@ -1,0 +1,151 @@
+"""The sans-IO translator of one `copilot` with its prompt on stdin: lines come out, and hooks call us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from pydantic import ValidationError
+
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Suspicion, Verdict, Wake
+from interlock.adapter import Order, Place
+from interlock.approval import Answer
+from interlock.events import Notice, Raw
+from interlock.framing.json_objects import NotJson, parse_object
+from interlock.framing.lines import LineFramer, Oversized
+from interlock.model import JsonValue
+from interlock.outcome import Reason, Status
+from interlock.request import NewSession
+from interlock_adapters.copilot.prompt import hooks
+from interlock_adapters.copilot.prompt.calls import Calls
+from interlock_adapters.copilot.prompt.hook_calls import PLACEHOLDER, HookCalls
+from interlock_adapters.copilot.prompt.outcome import ending, usage_in
+from interlock_adapters.copilot.prompt.stream import Stream
+from interlock_adapters.copilot.tools import Tools
+
+__all__ = ["USAGE_FILE", "PromptCodec"]
+
+USAGE_FILE = "usage.json"
+"""Relative to the run's folder."""
+EXITING = "exiting"
+"""The key of the `Wake` for a process that does not exit after its last line."""
+EXIT_LIMIT = 5.0
+"""Seconds."""
+TERMINAL = frozenset({"result", "session.error"})
+
+
+class PromptCodec:
+    """Reads one process, which is one turn, and answers its hooks."""
+
+    def __init__(self, order: Order) -> None:
+        self._resumed = not isinstance(order.request.session, NewSession)
+        self._framer = LineFramer()
+        calls = Calls(Tools(order.request.mcp_servers))
+        self._hooks = HookCalls(order, calls)
+        self._stream = Stream(order, calls, self._hooks)
+        self._done = False
+
+    # ---- What we say ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Sequence[Action]:
+        """There is nothing to say before the prompt."""
+        return ()
+
+    def listening(self, places: Mapping[str, Place]) -> None:
+        """The agent finds the endpoints in a file."""
+        del places
+
+    def prompt(self, prompt: str) -> Sequence[Action]:
+        """A placeholder, and the end of its input, for which it waits; a hook takes the prompt."""
+        self._hooks.prompt = prompt
+        return (Send(PLACEHOLDER.encode()), CloseInput())
+
+    def steer(self, text: str) -> Sequence[Action]:
+        """Its input is closed."""
+        del text
+        return ()
+
+    def interrupt(self) -> Sequence[Action]:
+        """It has no word for that: the run ends, and the process by a signal."""
+        return self._end(Ending(Status.CANCELLED, session_id=self._stream.told.session, final=True))
+
+    # ---- Hooks ------------------------------------------------------------------------------------------------------
+
+    def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
+        """The agent calls a hook."""
+        if channel not in hooks.REFUSALS:
+            return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+        return list(self._hooks.called(channel, key, body))
+
+    def hung_up(self, channel: str, key: str) -> Sequence[Action]:
+        """The agent no longer waits for a hook."""
+        del channel
+        return list(self._hooks.hung_up(key))
+
+    def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
+        """What the hook is told."""
+        if stage is None or isinstance(verdict, Answer):
+            return ()
+        return list(self._hooks.decided(key, stage, verdict))
+
+    def woke(self, key: str) -> Sequence[Action]:
+        """A hook has waited long enough for the stream, or the agent does not exit."""
+        if key != EXITING:
+            return list(self._hooks.woke(key))
+        return self._end(self._ending("it has not exited", None))
+
+    # ---- What it says -----------------------------------------------------------------------------------------------
+
+    def received(self, channel: str, data: bytes) -> Sequence[Action]:
+        """Bytes of stdout, in pieces of any size."""
+        if channel != "stdout":
+            return ()
+        return [action for line in self._framer.feed(data) for action in self._line(line)]
+
+    def eof(self, channel: str) -> Sequence[Action]:
+        """The unterminated rest is a line of its own."""
+        if channel != "stdout":
+            return ()
+        return [action for line in self._framer.close() for action in self._line(line)]
+
+    def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
+        """The usage of the run is known only now."""
+        how = f"exit {code}" if signal is None else f"signal {signal}"
+        return self._end(replace(self._ending(how, code), usage=usage_in(files.get(USAGE_FILE))))
+
+    def _ending(self, how: str, code: int | None) -> Ending:
+        return ending(self._stream.told, resumed=self._resumed, how=how, code=code)
+
+    def _end(self, last: Ending) -> Sequence[Action]:
+        if self._done:
+            return ()
+        self._done = True
+        return (RunDone(last),)
+
+    def _line(self, line: bytes | Oversized) -> Iterator[Action]:
+        if isinstance(line, Oversized):
+            head = line.head.decode("utf-8", "replace")
+            yield _notice("line_too_long", f"a line of {line.length} bytes is over the limit and was dropped: {head}")
+            return
+        if not line.strip():
+            return
+        found = parse_object(line)
+        if isinstance(found, NotJson):
+            yield _notice("stdout_noise", found.text)
+            return
+        message = cast("Mapping[str, JsonValue]", found)
+        try:
+            yield from list(self._stream.line(message))
+        except ValidationError as error:
+            yield Emit([Raw(data=dict(message)), Notice(level="error", code="unreadable_line", message=str(error))])
+            if message.get("type") in TERMINAL:
+                last = Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read", final=True)
+                yield from self._end(last)
+            return
+        if message.get("type") == "result" and not self._done:
+            yield Wake(EXITING, EXIT_LIMIT)
+
+
+def _notice(code: str, message: str) -> Emit:
+    return Emit([Notice(level="warning", code=code, message=message)])
