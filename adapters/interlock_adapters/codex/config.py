@@ -85,8 +85,11 @@ def _key(key: str) -> str:
 
 
 def mcp_servers(servers: Mapping[str, StdioServer | HttpServer], *, asked: bool = False) -> dict[str, JsonValue]:
-    """The request's own MCP servers. Their calls are decided by hooks, so that Codex asks about them only as a gate."""
-    mode: dict[str, JsonValue] = {} if asked else {"default_tools_approval_mode": "approve"}
+    """The request's own MCP servers. Their calls are decided by hooks, so that Codex asks about them only as a gate.
+
+    Then it is told to: by itself it trusts a tool whose annotations call it harmless (0.171.0).
+    """
+    mode: dict[str, JsonValue] = {"default_tools_approval_mode": "prompt" if asked else "approve"}
     return {name: {**_server(server), **mode} for name, server in servers.items()}
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "OBSERVING",
     "REFUSAL",
     "SERVER",
+    "SOURCE",
     "STAGES",
     "HookArguments",
     "HookParams",
@@ -38,6 +39,8 @@ __all__ = [
 SERVER = "interlock"
 """The name of our MCP server in the agent's configuration."""
 ENDPOINT = "hooks"
+SOURCE = "/<session-flags>/config.toml"
+"""What Codex calls the place of settings that stand in argv."""
 TIMEOUT = 86_400
 """Seconds at the most that Codex is told to wait; the limits of ours are far below, or none."""
 START_UP = 20
@@ -118,8 +121,7 @@ def trust_hash(event: str, told: Mapping[str, JsonValue]) -> str:
 def settings() -> dict[str, JsonValue]:
     """The hooks and their trust, by dotted key of the configuration; no secret is in them."""
     trusted: dict[str, JsonValue] = {
-        f"/<session-flags>/config.toml:{known.snake}:0:0": {"trusted_hash": hash_of(event)}
-        for event, known in EVENTS.items()
+        f"{SOURCE}:{known.snake}:0:0": {"trusted_hash": hash_of(event)} for event, known in EVENTS.items()
     }
     found: dict[str, JsonValue] = {f"hooks.{event}": [{"hooks": [handler(event)]}] for event in EVENTS}
     found["hooks.state"] = trusted

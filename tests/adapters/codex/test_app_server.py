@@ -193,6 +193,17 @@ def test_a_hook_after_a_call_waits_for_the_stream_and_not_for_ever(server):
     assert server.of(Consult)[-1].key.call == "c2"
 
 
+@pytest.mark.parametrize("call", ["a:b", "call/config.toml:1", "x://y", ":"])
+def test_the_id_of_a_call_may_hold_anything(server, call):
+    told = server.let("echo", call)
+    server.item("completed", id=call, command=line(told), status="completed", exitCode=0, aggregatedOutput="")
+    server.ran("started", "postToolUse", call)
+    server.hook("after", call, input={"command": told}, output="", key="h2")
+    server.keep()
+    server.ran("completed", "postToolUse", call)
+    assert [event.tool_call_id for event in server.events(ToolFinished)] == [call]
+
+
 def test_a_refused_call_is_told_although_the_stream_does_not(server):
     server.hook("before", input={"command": "rm x"})
     server.decide(Refuse("not that"))

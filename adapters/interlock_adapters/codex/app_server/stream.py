@@ -40,6 +40,7 @@ from interlock_adapters.codex.app_server.calls import Calls, CallState, finished
 from interlock_adapters.codex.app_server.hook_calls import HookCalls, shown
 from interlock_adapters.codex.app_server.outcome import Memory, status_of
 from interlock_adapters.codex.app_server.wire import ErrorTold, HookTold, Item, ItemTold, PlanTold, TokensTold
+from interlock_adapters.codex.hooks import SOURCE
 from interlock_adapters.codex.shell import ran_command
 from interlock_adapters.codex.tools import PATCH, SHELL, mcp_name
 
@@ -293,7 +294,8 @@ def raw(line: bytes, agent_id: str = MAIN_AGENT) -> Raw:
 
 
 def _call_id(told: HookTold) -> str:
-    return told.run.id.rpartition(":")[2]
+    """A run of a hook of ours is named `EVENT:NUMBER:SOURCE:CALL`; the id of a call may hold anything."""
+    return told.run.id.partition(f":{SOURCE}:")[2]
 
 
 def _tool_of(item: Item) -> str | None:

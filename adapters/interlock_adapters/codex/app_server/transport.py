@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from interlock.adapter import Argument, Codec, Endpoint, LadderStep, Launch, Order
-from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
+from interlock.capabilities import EVERY_KIND, Capabilities, Hole, ToolClass, Unbacked, Unmet
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.tools import ToolKind
 from interlock_adapters.codex import hooks, planning, sandbox
 from interlock_adapters.codex.app_server.codec import AppServerCodec
+from interlock_adapters.codex.classes import ABSENT, UNCONFINED
 from interlock_adapters.codex.config import arguments
 from interlock_adapters.codex.versions import NEWEST, OLDEST
 
@@ -23,6 +24,8 @@ LADDER = (
 )
 """At the end of its input the server ends its commands and exits; SIGINT would leave them behind (0.171.0)."""
 
+UNASKED = frozenset({ToolClass.SHELL_INPUT, ToolClass.READ, ToolClass.AGENT, ToolClass.QUESTION, ToolClass.UNKNOWN})
+"""What Codex never asks about by itself, under no policy (0.171.0)."""
 
 CAPABILITIES = Capabilities(
     agent="codex",
@@ -42,6 +45,7 @@ CAPABILITIES = Capabilities(
             what="input typed into a running command",
             after=False,
             closed_by="commands read from nothing, unless they open their terminal themselves",
+            tool_class=ToolClass.SHELL_INPUT,
         ),
         Hole(
             what="what a command has said before its end",
@@ -53,13 +57,23 @@ CAPABILITIES = Capabilities(
             closed_by="commands are wrapped, and so are no such patches",
         ),
         Hole(what="searches of the web", closed_by="they are switched off"),
-        Hole(what="the report of an image that could not be viewed", before=False, closed_by="no images are viewed"),
+        Hole(
+            what="the report of an image that could not be viewed",
+            before=False,
+            closed_by="where outputs are judged, no images are viewed",
+            tool_class=ToolClass.READ,
+        ),
         Hole(
             what="the output of a failed call of an MCP tool, or of reading a resource",
             before=False,
             closed_by="the model is not asked again before it is judged; what may not be shown stops the run",
         ),
         Hole(what="what a patch that does not apply says of it", before=False, closed_by="it repeats the patch alone"),
+    ),
+    absent=ABSENT,
+    unbacked=(
+        Unbacked(backstop=Backstop.SANDBOX, tool_classes=UNCONFINED),
+        Unbacked(backstop=Backstop.GATE, tool_classes=UNASKED),
     ),
     backstops=(Backstop.SANDBOX, Backstop.GATE),
     otherwise=frozenset(Otherwise),

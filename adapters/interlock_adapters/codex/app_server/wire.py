@@ -153,7 +153,7 @@ class HookEntry(Part):
 
 
 class HookRun(Part):
-    """One run of a hook; the last part of its id is the id of the call."""
+    """One run of a hook; the end of its id is the id of the call."""
 
     id: str
     event: str = Field(default="", alias="eventName")

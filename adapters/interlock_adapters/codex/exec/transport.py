@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from interlock.adapter import Argument, Codec, LadderStep, Launch, LaunchFile, Order
-from interlock.capabilities import Capabilities, Hole, Unmet
+from interlock.capabilities import Capabilities, Hole, Unbacked, Unmet
 from interlock.model import JsonValue, canonical_json
 from interlock.permission import Backstop, Otherwise, Posture
 from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.codex import planning, sandbox
+from interlock_adapters.codex.classes import ABSENT, UNCONFINED
 from interlock_adapters.codex.config import mcp_servers, quiet_arguments, toml
 from interlock_adapters.codex.environment import CONFIG_HOME, exec_variables
 from interlock_adapters.codex.exec.codec import ExecCodec
@@ -38,6 +39,8 @@ CAPABILITIES = Capabilities(
         Hole(what="every call: nothing is asked, and the sandbox alone decides"),
         Hole(what="calls that its lines leave out: typed input, images, and what the sandbox stops at once"),
     ),
+    absent=ABSENT,
+    unbacked=(Unbacked(backstop=Backstop.SANDBOX, tool_classes=UNCONFINED),),
     backstops=(Backstop.SANDBOX,),
     otherwise=frozenset({Otherwise.DENY}),
     confines=True,
