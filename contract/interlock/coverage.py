@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from interlock.capabilities import Capabilities, ToolClass
+from interlock.capabilities import Capabilities, Hole, ToolClass
 from interlock.permission import Backstop
 from interlock.tools import ToolKind
 
-__all__ = ["COLUMNS", "Column", "Row", "ToolClass", "coverage", "kind_of_class"]
+__all__ = ["CLOSED", "COLUMNS", "NO", "Column", "Row", "ToolClass", "coverage", "kind_of_class"]
 
 Column = Literal["before", "after", "deny", "modify", "replace", "asked", "backstop"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 
-NO, YES = "no", "yes"
+NO, YES, CLOSED, ASKED = "no", "yes", "closed", "asked calls"
+QUESTION = "as a question"
 _KINDS: Mapping[ToolClass, ToolKind] = {
     ToolClass.BACKGROUND_SHELL: ToolKind.SHELL,
     ToolClass.SUBAGENT_CALL: ToolKind.SHELL,
@@ -32,7 +33,8 @@ class Row:
 
     tool_class: ToolClass
     cells: Mapping[Column, str]
-    """By column: `no`, or what is claimed. Empty where no such call can be made."""
+    """By column: `no`, or what is claimed; `closed` where a hole is closed so that there is nothing to be seen. Empty
+    where no such call can be made."""
     absent: str = ""
     """Why no such call can be made."""
     closed: str = ""
@@ -58,28 +60,39 @@ def _row(can: Capabilities, tool_class: ToolClass) -> Row:
     if absent:
         return Row(tool_class, {}, absent=absent)
     holes = [hole for hole in can.holes if hole.tool_class is tool_class]
-    seen_before = can.sees_before if not any(hole.before for hole in holes) else "none"
-    seen_after = can.sees_after if not any(hole.after and not hole.closed_by for hole in holes) else "none"
     kind = kind_of_class(tool_class)
-    before, after = _sight(seen_before), _sight(seen_after)
+    before = _sight(can.sees_before, [hole for hole in holes if hole.before])
+    after = _sight(can.sees_after, [hole for hole in holes if hole.after])
     cells: dict[Column, str] = {
         "before": before,
         "after": after,
-        "deny": _claim(before != NO and kind in can.deny),
-        "modify": _claim(before != NO and kind in can.modify),
-        "replace": _replace(can, kind) if after != NO else NO,
-        "asked": _claim(before != NO and can.asks),
+        "deny": _claim(before, kind in can.deny),
+        "modify": _claim(before, kind in can.modify),
+        "replace": _replace(can, kind) if after in {YES, ASKED} else after,
+        "asked": _asked(can, tool_class, before),
         "backstop": _backstops(can, tool_class),
     }
     return Row(tool_class, cells, closed="; ".join(hole.closed_by for hole in holes if hole.closed_by))
 
 
-def _sight(sight: str) -> str:
-    return {"all": YES, "asked": "asked calls"}.get(sight, NO)
+def _sight(sight: str, holes: list[Hole]) -> str:
+    if holes:
+        return CLOSED if all(hole.closed_by for hole in holes) else NO
+    return {"all": YES, "asked": ASKED}.get(sight, NO)
 
 
-def _claim(claimed: bool) -> str:
-    return YES if claimed else NO
+def _claim(before: str, claimed: bool) -> str:
+    """What is not seen can be neither denied nor changed."""
+    if before == CLOSED:
+        return CLOSED
+    return YES if claimed and before != NO else NO
+
+
+def _asked(can: Capabilities, tool_class: ToolClass, before: str) -> str:
+    """A question is put to somebody as itself, not as an approval."""
+    if tool_class is ToolClass.QUESTION:
+        return QUESTION if can.questions else NO
+    return _claim(before, can.asks)
 
 
 def _replace(can: Capabilities, kind: ToolKind) -> str:

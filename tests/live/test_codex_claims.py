@@ -263,7 +263,7 @@ async def test_a_patch_that_does_not_apply_shows_nothing_of_the_file(codex, poli
 
 def claims(can: Capabilities) -> Iterator[str]:
     """All that a transport says it can do, and each hole that it says it closes."""
-    for name in sorted(set(type(can).model_fields) - {"agent", "transport", "versions", "tamperable"}):
+    for name in sorted(set(type(can).model_fields) - {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}):
         match getattr(can, name):
             case bool(offered):
                 yield from [name] if offered else []

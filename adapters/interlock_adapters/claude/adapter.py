@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.adapter import Codec, Launch, Order, Transport, VersionRange
-from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
+from interlock.capabilities import EVERY_KIND, Absent, Capabilities, Hole, ToolClass, Unmet
 from interlock.permission import Backstop, Otherwise
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude.codec import ClaudeCodec
@@ -50,6 +50,11 @@ CAPABILITIES = Capabilities(
             what="whether a file exists, when an edit of it is refused before any hook",
             closed_by="nothing of the file is shown",
         ),
+    ),
+    absent=(
+        Absent(tool_class=ToolClass.BACKGROUND_SHELL, why="background work is switched off"),
+        Absent(tool_class=ToolClass.SHELL_INPUT, why="no shell goes on that could be typed into"),
+        Absent(tool_class=ToolClass.PATCH, why="the agent has no such tool"),
     ),
     backstops=(Backstop.GATE, Backstop.NONE),
     otherwise=frozenset(Otherwise),
