@@ -285,6 +285,9 @@ def copilot(copilot_cli: Path, copilot_which: Which, tmp_path: Path, monkeypatch
     monkeypatch.setenv("XDG_CONFIG_HOME", str(made.home / ".config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(made.home / ".state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(copilot_cache()))
+    unpacked = made.state / "copilot" / "packages"
+    unpacked.parent.mkdir(parents=True)
+    unpacked.symlink_to(copilot_cache() / "copilot")
     for name in COPILOT_FOREIGN:
         monkeypatch.delenv(name, raising=False)
     return made
