@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from interlock.actions import Consult, Defer, Keep, Proceed, Ready, Refuse, Reply, Send, Substitute, Wake, Withdraw
-from interlock.events import Notice, Raw, ToolFinished, ToolRequested, UsageUpdated
+from interlock.events import Notice, Raw, TextDelta, ToolFinished, ToolRequested, UsageUpdated
 from interlock.outcome import Reason, Status
 from interlock_adapters.codex import hooks
 
@@ -544,6 +544,26 @@ def test_noise_and_unknown_messages_stop_nothing(server):
 def test_what_is_unknown_is_kept_whole(server, message):
     server.say(**message)
     assert [event.data for event in server.events(Raw)] == [message]
+
+
+DELTA = "item/agentMessage/delta"
+
+
+@pytest.mark.parametrize(
+    ("message", "seen"),
+    [
+        ({"method": DELTA, "params": {"threadId": "thread-main", "delta": "a"}, "at": 1}, [("a", "main")]),
+        ({"params": {"threadId": "thread-main", "delta": "a"}, "method": DELTA}, [("a", "main")]),
+        ({"method": DELTA, "params": {"threadId": "child", "delta": ""}}, [("", "child")]),
+        ({"method": DELTA, "params": {"threadId": "thread-main"}}, []),
+        ({"method": DELTA, "params": {"threadId": "thread-main", "delta": "a"}, "id": 7}, []),
+        ({"method": DELTA + "d", "params": {"threadId": "thread-main", "delta": "a"}}, []),
+    ],
+)
+def test_a_piece_of_text_is_told_however_its_line_is_written(server, message, seen):
+    server.say(**message)
+    assert [(event.text, event.agent_id) for event in server.events(TextDelta)] == seen
+    assert ("error" in server.sent()[-1]) is ("id" in message)
 
 
 def test_the_end_of_a_turn_that_cannot_be_read_ends_the_run(server):

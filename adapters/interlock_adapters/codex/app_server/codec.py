@@ -13,7 +13,7 @@ from dataclasses import replace
 from interlock.actions import Action, Emit, Ending, Key, Reply, RunDone, Send, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
-from interlock.events import BaseEvent, Notice, SubagentFinished
+from interlock.events import BaseEvent, Notice, SubagentFinished, TextDelta
 from interlock.framing import jsonrpc
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Peer, Rejected, UnknownId
 from interlock.framing.lines import LineFramer, Oversized
@@ -31,7 +31,7 @@ from interlock_adapters.codex.app_server.outcome import Memory, ending_of
 from interlock_adapters.codex.app_server.requests import Requests
 from interlock_adapters.codex.app_server.stream import Stream, raw
 from interlock_adapters.codex.app_server.turns import text_input, turn_params
-from interlock_adapters.codex.app_server.wire import Turn, TurnError, TurnTold
+from interlock_adapters.codex.app_server.wire import PIECE_MARK, Turn, TurnError, TurnTold, text_piece
 
 __all__ = ["AppServerCodec"]
 
@@ -219,6 +219,8 @@ class AppServerCodec:
             head = line.head.decode("utf-8", "replace")
             text = f"a line of {line.length} bytes is over the limit and was dropped: {head}"
             return (_notice("line_too_long", text),)
+        if line.startswith(PIECE_MARK) and (piece := text_piece(line)) is not None:
+            return (Emit([TextDelta(text=piece[1], agent_id=self._calls.agent_of(piece[0]))]),)
         if not line.strip():
             return ()
         message = self._peer.receive(line)

@@ -1,16 +1,20 @@
 """The messages of `codex app-server` that are read here, as Codex 0.171.0 speaks them.
 
 Unknown fields are kept and ignored, since every version adds some. Only what is read is declared. Deltas have no
-model: they are the most frequent messages by far.
+model: they are the most frequent messages by far, and pieces of text have a short way, `text_piece`.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import NotRequired
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic cannot read that of `typing` before Python 3.12
 
 from interlock.model import JsonValue
 
 __all__ = [
+    "PIECE_MARK",
     "Changed",
     "CommandApproval",
     "Elicitation",
@@ -29,6 +33,7 @@ __all__ = [
     "TurnError",
     "TurnTold",
     "UserInput",
+    "text_piece",
 ]
 
 
@@ -270,3 +275,31 @@ class UserInput(Part):
     thread: str = Field(alias="threadId")
     item: str = Field(alias="itemId")
     questions: list[UserQuestion]
+
+
+# ---- Pieces of text -------------------------------------------------------------------------------------------------
+
+PIECE_MARK = b'{"method":"item/agentMessage/delta"'
+"""How the line of a piece of text begins; one that begins otherwise takes the common path."""
+
+
+class _Piece(TypedDict):
+    threadId: str
+    delta: str
+
+
+class _PieceLine(TypedDict):
+    params: _Piece
+    id: NotRequired[object]
+
+
+_piece_line = TypeAdapter(_PieceLine).validator.validate_json
+
+
+def text_piece(line: bytes) -> tuple[str, str] | None:
+    """Thread and text of a line that begins with `PIECE_MARK`; None if it is not what it seems."""
+    try:
+        found = _piece_line(line)
+    except ValidationError:
+        return None
+    return None if "id" in found else (found["params"]["threadId"], found["params"]["delta"])
