@@ -261,9 +261,13 @@ async def test_a_patch_that_does_not_apply_shows_nothing_of_the_file(codex, poli
     assert [event.status for event in played.of(ToolFinished)] == ["error"]
 
 
+NO_CLAIMS = {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}
+"""Names, and admissions."""
+
+
 def claims(can: Capabilities) -> Iterator[str]:
     """All that a transport says it can do, and each hole that it says it closes."""
-    for name in sorted(set(type(can).model_fields) - {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}):
+    for name in sorted(set(type(can).model_fields) - NO_CLAIMS):
         match getattr(can, name):
             case bool(offered):
                 yield from [name] if offered else []
