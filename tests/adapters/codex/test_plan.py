@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 
+from interlock import Client, Request
 from interlock.capabilities import Needs, check
 from interlock.framing.patch import touched
 from interlock.tools import ToolCall, ToolKind
@@ -133,6 +134,53 @@ def test_of_login_and_keys_one_is_used_and_the_other_kept_out(order):
     assert "CODEX_API_KEY" not in APP.launch(order(environ={"CODEX_API_KEY": "k"})).drop_env
     explicit = order(environ={"CODEX_API_KEY": "k"}, env={"OPENAI_API_KEY": "x"}, login_files=frozenset({"auth.json"}))
     assert [link.path for link in APP.launch(explicit).links] == ["codex/sessions"]
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """Plans a request with a Codex that is never started."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-48213")
+    program = tmp_path / "codex"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "repo").mkdir()
+
+    def plan(**fields):
+        given = {"agent": "codex", "prompt": "go", "cwd": str(tmp_path / "repo"), "binary": str(program)}
+        return Client(state=tmp_path / "state").plan(Request.model_validate(given | fields))
+
+    return plan
+
+
+def rows(plan) -> dict[str, str]:
+    return {line[:12].strip(): line[12:] for line in plan.describe().splitlines()}
+
+
+def test_a_plan_shows_the_endpoint_that_the_agent_calls_and_no_token(planned):
+    plan = planned(transport="app-server")
+    assert rows(plan)["endpoints"] == "hooks (mcp): start, before, after, request"
+    read = json.loads(plan.to_json())
+    assert read["endpoints"] == [{"name": "hooks", "style": "mcp", "tools": ["start", "before", "after", "request"]}]
+    assert "sk-48213" not in plan.to_json() + plan.describe()
+    assert (rows(planned(transport="exec"))["endpoints"], planned(transport="exec").endpoints) == ("none", ())
+
+
+@pytest.mark.parametrize(
+    ("permission", "confined", "enforced", "words"),
+    [
+        ({"posture": "edit"}, True, True, "yes: the sandbox lets commands do no more than the posture"),
+        ({"posture": "read", "allow": ["shell(make:*)"]}, True, False, "yes, in a sandbox wider than the posture"),
+        ({"posture": "full"}, False, False, "no: the agent runs as you"),
+        ({"posture": "edit", "backstop": "gate"}, False, False, "no: the agent runs as you"),
+    ],
+)
+def test_a_plan_says_whether_commands_are_confined_and_whether_by_the_posture(
+    planned, permission, confined, enforced, words
+):
+    plan = planned(permission=permission, transport="app-server")
+    assert (plan.confined, plan.enforces_posture) == (confined, enforced)
+    assert rows(plan)["confined"].startswith(words)
 
 
 KEYS = {"CODEX_API_KEY": "sk-codex", "OPENAI_API_KEY": "sk-openai"}
