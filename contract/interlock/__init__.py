@@ -22,6 +22,14 @@ if TYPE_CHECKING:
         QuestionItem,
         decision_adapter,
     )
+    from interlock.batch.attempt import execute_attempt
+    from interlock.batch.executor import AttemptLost, Executor
+    from interlock.batch.local import LocalExecutor
+    from interlock.batch.opening import Batch, batch
+    from interlock.batch.options import Budget, ChainNames, Retries
+    from interlock.batch.results import BatchReport, BatchResult, Progress, RunStatus
+    from interlock.batch.tasks import Copy, Given, Task, Worktree, matrix, read_tasks
+    from interlock.batch.view import BatchView, read_batch
     from interlock.capabilities import Capabilities, Hole, Unmet
     from interlock.engine.client import Client
     from interlock.engine.plan import Plan
@@ -29,15 +37,20 @@ if TYPE_CHECKING:
     from interlock.engine.shortcuts import plan, run, run_sync, stream
     from interlock.errors import (
         AgentError,
+        BatchBusy,
+        BatchError,
         ConfigurationError,
         ContractError,
         InterlockError,
+        JournalDamaged,
+        JournalFailed,
         NotInstalled,
         NotOpen,
         RunEnded,
         RunFailed,
         SessionBusy,
         StartFailed,
+        TasksChanged,
         UnknownAgent,
         Unsupported,
     )
@@ -120,25 +133,37 @@ __all__ = [
     "ApprovalResolved",
     "Approve",
     "Approver",
+    "AttemptLost",
     "AuditRecord",
     "Backstop",
     "BaseEvent",
+    "Batch",
+    "BatchBusy",
+    "BatchError",
+    "BatchReport",
+    "BatchResult",
+    "BatchView",
     "Bounds",
+    "Budget",
     "Capabilities",
+    "ChainNames",
     "Choice",
     "Client",
     "Compacted",
     "ConfigurationError",
     "ContractError",
+    "Copy",
     "Decision",
     "Denial",
     "Deny",
     "DenyCall",
     "Event",
+    "Executor",
     "FileChange",
     "FilesChanged",
     "Fork",
     "FrozenMap",
+    "Given",
     "Hole",
     "HookCall",
     "HookEvent",
@@ -150,8 +175,11 @@ __all__ = [
     "InProcessServer",
     "Interceptor",
     "InterlockError",
+    "JournalDamaged",
+    "JournalFailed",
     "JsonValue",
     "Limits",
+    "LocalExecutor",
     "McpServer",
     "Modify",
     "NewSession",
@@ -170,6 +198,7 @@ __all__ = [
     "PolicyPermission",
     "Posture",
     "Power",
+    "Progress",
     "Question",
     "QuestionAsked",
     "QuestionItem",
@@ -180,6 +209,7 @@ __all__ = [
     "Replace",
     "Request",
     "Resume",
+    "Retries",
     "Retrying",
     "Rule",
     "Run",
@@ -187,6 +217,7 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunStarted",
+    "RunStatus",
     "ServedTool",
     "ServerResult",
     "Session",
@@ -197,6 +228,8 @@ __all__ = [
     "SubagentFinished",
     "SubagentStarted",
     "Subject",
+    "Task",
+    "TasksChanged",
     "Text",
     "TextDelta",
     "Thinking",
@@ -214,10 +247,16 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsageUpdated",
+    "Worktree",
+    "batch",
     "decision_adapter",
     "event_adapter",
+    "execute_attempt",
+    "matrix",
     "outcome_adapter",
     "plan",
+    "read_batch",
+    "read_tasks",
     "run",
     "run_sync",
     "stream",
@@ -228,14 +267,23 @@ _NAMES = {
     "interlock.approval": (
         "Answer Answerer Approval Approve Approver Choice Decision Deny Question QuestionItem decision_adapter"
     ),
+    "interlock.batch.attempt": "execute_attempt",
+    "interlock.batch.executor": "AttemptLost Executor",
+    "interlock.batch.local": "LocalExecutor",
+    "interlock.batch.opening": "Batch batch",
+    "interlock.batch.options": "Budget ChainNames Retries",
+    "interlock.batch.results": "BatchReport BatchResult Progress RunStatus",
+    "interlock.batch.tasks": "Copy Given Task Worktree matrix read_tasks",
+    "interlock.batch.view": "BatchView read_batch",
     "interlock.capabilities": "Capabilities Hole Unmet",
     "interlock.engine.client": "Client",
     "interlock.engine.plan": "Plan",
     "interlock.engine.run": "Run",
     "interlock.engine.shortcuts": "plan run run_sync stream",
     "interlock.errors": (
-        "AgentError ConfigurationError ContractError InterlockError NotInstalled NotOpen "
-        "RunEnded RunFailed SessionBusy StartFailed UnknownAgent Unsupported"
+        "AgentError BatchBusy BatchError ConfigurationError ContractError InterlockError JournalDamaged "
+        "JournalFailed NotInstalled NotOpen RunEnded RunFailed SessionBusy StartFailed TasksChanged UnknownAgent "
+        "Unsupported"
     ),
     "interlock.events": (
         "ApprovalRequested ApprovalResolved BaseEvent Compacted Event FileChange FilesChanged "
@@ -263,8 +311,9 @@ if not TYPE_CHECKING:  # else every misspelt name would pass for an `object`
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
+        value = getattr(import_module(_HOMES[name]), name)
+        # `batch` is bound by its import: to the package of that name, which can be called as the function can
+        return globals().setdefault(name, value)
 
 
 def __dir__() -> list[str]:

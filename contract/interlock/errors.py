@@ -13,10 +13,10 @@
     |   +-- StartFailed         .argv0, .problem: the operating system refused to start it
     |   +-- RunFailed           .outcome: the run ended other than `completed`
     +-- BatchError              .folder: a batch cannot be opened, or cannot go on; nothing that was counted is lost
-        +-- BatchBusy           .holder: another driver has it
-        +-- TasksChanged        .problem: it holds other tasks than those given
-        +-- JournalDamaged      .file, .line, .problem: what was recorded is not what was written
-        +-- JournalFailed       .file, .problem: it cannot be written (disk full, no permission); it can be resumed
+        +-- BatchBusy           .folder, .holder: another driver has it
+        +-- TasksChanged        .folder, .problem: it holds other tasks than those given
+        +-- JournalDamaged      .folder, .file, .line, .problem: what was recorded is not what was written
+        +-- JournalFailed       .folder, .file, .problem: it cannot be written (disk full, ...); it can be resumed
 
 Errors carry data; nothing in the library decides by matching their text.
 """
@@ -189,7 +189,7 @@ class JournalDamaged(BatchError):
 
 
 class JournalFailed(BatchError):
-    """The batch's folder cannot be written: the disk is full, or it may not be. Once that is mended it can be resumed."""
+    """The batch's folder cannot be written: the disk is full, or it may not be. Once mended, it can be resumed."""
 
     def __init__(self, folder: str, file: str, problem: str) -> None:
         self.file = file

@@ -10,15 +10,20 @@ from interlock import errors
 from interlock.capabilities import Unmet
 from interlock.errors import (
     AgentError,
+    BatchBusy,
+    BatchError,
     ConfigurationError,
     ContractError,
     InterlockError,
+    JournalDamaged,
+    JournalFailed,
     NotInstalled,
     NotOpen,
     RunEnded,
     RunFailed,
     SessionBusy,
     StartFailed,
+    TasksChanged,
     UnknownAgent,
     Unsupported,
 )
@@ -55,6 +60,18 @@ claude cannot do what this request asks for:
     (NotInstalled("claude", ["/a", "/b"]), "claude is not installed (looked for /a, /b)"),
     (StartFailed("/bin/x", "permission denied"), "cannot start /bin/x: permission denied"),
     (RunFailed(OUTCOME), "claude run failed (auth): log in"),
+    (BatchError("out", "no"), "batch out: no"),
+    (BatchBusy("out", "process 7"), "batch out: another driver has it (process 7)"),
+    (
+        TasksChanged("out", "task 3 is another"),
+        "batch out: task 3 is another; resume it with the tasks it has, or use another folder",
+    ),
+    (JournalDamaged("out", "batch.jsonl", 7, "it is cut"), "batch out: batch.jsonl:7: it is cut"),
+    (JournalDamaged("out", "batch.json", 0, "it is empty"), "batch out: batch.json: it is empty"),
+    (
+        JournalFailed("out", "batch.jsonl", "the disk is full"),
+        "batch out: batch.jsonl cannot be written: the disk is full; nothing more is started, and it can be resumed",
+    ),
 ]
 each = pytest.mark.parametrize(("error", "words"), SAMPLES, ids=lambda value: type(value).__name__)
 

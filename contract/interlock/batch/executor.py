@@ -1,9 +1,9 @@
 """Where attempts are made: the seam between the driver, which owns all policy, and whatever runs them.
 
 An executor takes the bytes of an `AttemptSpec` and gives the bytes of an `AttemptResult`. It must not try again by
-itself; one whose cluster does so anyway is seen, since each attempt makes its own id and announces it. What it cannot do
-beyond `capacity` and `execute` it leaves out: without `events` there is no live view and no answering, without `send` a
-running attempt ends only by the cancellation of `execute`.
+itself; one whose cluster does so anyway is seen, since each attempt makes its own id and announces it. What it cannot
+do beyond `capacity` and `execute` it leaves out: without `events` there is no live view and no answering, without
+`send` a running attempt ends only by the cancellation of `execute`.
 
     class Mine:
         shares_files = False

@@ -55,10 +55,10 @@ def batch(
 ) -> AbstractAsyncContextManager[Batch]:
     """Many runs, each counted once; the results are read inside the block, and leaving it ends everything.
 
-    `folder` is made, or holds a batch that is resumed: runs that were counted do not run again. `tasks` are then the same
-    as before, or None for those it holds. The runs are those of `client`, in this process, unless an `executor` makes
-    them elsewhere: there no objects of a client can go, and `chain` names who guards them. The other options are explained
-    in `Options`.
+    `folder` is made, or holds a batch that is resumed: runs that were counted do not run again. `tasks` are then the
+    same as before, or None for those it holds. The runs are those of `client`, in this process, unless an `executor`
+    makes them elsewhere: no objects of a client can go there, and `chain` names who guards them. The other options are
+    explained in `Options`.
 
     Entering raises `BatchBusy`, `TasksChanged`, `JournalDamaged`, `JournalFailed`, or `ConfigurationError`; nothing was
     started then. Reading results and `report` raise `JournalFailed` once the folder cannot be written any more.
@@ -84,10 +84,12 @@ def batch(
         **{name: value for name, value in given.items() if value is not None},
     )
     if executor is not None and client is not None:
-        raise ConfigurationError("batch", "a client works in this process alone; an executor takes `chain` in its place")
+        raise ConfigurationError(
+            "batch", "a client works in this process alone; an executor takes `chain` in its place"
+        )
     if client is not None and chain is not None:
         raise ConfigurationError("batch", "`client` has a chain of its own; give one of the two")
-    return _Opened(tasks, Path(folder).expanduser().absolute(), executor or LocalExecutor(client), chain, options, client)
+    return _Opened(tasks, Path(folder).expanduser().absolute(), executor or LocalExecutor(client), chain, options)
 
 
 class Batch:
@@ -165,20 +167,18 @@ class _Opened(AbstractAsyncContextManager[Batch]):
         executor: Executor,
         chain: ChainNames | None,
         options: Options,
-        client: Client | None,
     ) -> None:
         self._tasks = tasks
         self._folder = folder
         self._executor = executor
         self._chain = chain
         self._options = options
-        self._client = client
         self._driver: Driver | None = None
 
     async def __aenter__(self) -> Batch:
         store = Store.open(self._folder, self._tasks)
         try:
-            driver = Driver(store, self._executor, self._chain, self._options, live_client=self._client is not None)
+            driver = Driver(store, self._executor, self._chain, self._options)
         except BaseException:
             store.close()
             raise
@@ -193,4 +193,3 @@ class _Opened(AbstractAsyncContextManager[Batch]):
             self._driver.end("cancelled")
             with anyio.CancelScope(shield=True):
                 await self._driver.finished.wait()
-

@@ -24,9 +24,9 @@ class Budget(Model):
     """What all runs together, and one alone, may cost.
 
     A run is admitted only if what was spent, what running ones have reserved and what it would reserve stay within the
-    total. It reserves `run_usd` and `run_tokens`, or its request's `limits.budget_usd` and `limits.budget_tokens` where it has
-    them; an attempt that is seen to use more than that is ended as `budget`. What an attempt used counts; where that is
-    not known, all that it had reserved does.
+    total. It reserves `run_usd` and `run_tokens`, or its request's `limits.budget_usd` and `limits.budget_tokens` where
+    it has them; an attempt that is seen to use more than that is ended as `budget`. What an attempt used counts; where
+    that is not known, all that it had reserved does.
     """
 
     usd: float | None = Field(default=None, gt=0)
@@ -57,8 +57,8 @@ class Retries(Model):
 class ChainNames(Model):
     """A chain that another process can build: programs by their specs, interceptors by entry point.
 
-    An interceptor is named by an entry point of the group `interlock.interceptors`, which gives one or makes one when it is
-    called without arguments. A worker whose chain has another digest refuses the attempt.
+    An interceptor is named by an entry point of the group `interlock.interceptors`, which gives one, or makes one when
+    it is called without arguments. A worker whose chain has another digest refuses the attempt.
     """
 
     hooks: tuple[HookSpec, ...] = ()
@@ -70,7 +70,7 @@ class Options(Model):
 
     workspace: Workspace = Field(default_factory=Given)
     work: Path | None = None
-    """Where copies and worktrees are made, which is never inside the batch's folder; None: `<folder>.work` beside it."""
+    """Where copies and worktrees are made, never inside the batch's folder; None: `<folder>.work` beside it."""
     concurrency: Count = 8
     """Runs at once in all; the executor's capacity bounds it further."""
     agents: Map[Count] = Field(default_factory=FrozenMap[Count])

@@ -56,8 +56,8 @@ class Copy(Model):
 class Worktree(Model):
     """Each attempt works in a git worktree of the repository around `Request.cwd`, on a branch of its own.
 
-    The branch is `interlock/<batch>/<run>/<attempt>`, from `base`; it stays when the worktree is removed. Hooks never run.
-    Filters that the repository's own configuration names run only with `Request.trust_workspace`.
+    The branch is `interlock/<batch>/<run>/<attempt>`, from `base`; it stays when the worktree is removed. Hooks never
+    run. Filters that the repository's own configuration names run only with `Request.trust_workspace`.
     """
 
     kind: Literal["worktree"] = "worktree"
@@ -85,7 +85,9 @@ class Task(Model):
     @classmethod
     def _names_a_folder(cls, value: str) -> str:
         if value and not _ID.fullmatch(value):
-            message = f"{value!r} is no id: letters, digits, `.`, `_` and `-`, beginning with a letter or digit, up to 100"
+            message = (
+                f"{value!r} is no id: letters, digits, `.`, `_` and `-`, beginning with a letter or digit, up to 100"
+            )
             raise ValueError(message)
         return value
 
@@ -161,7 +163,12 @@ def matrix(
 
     A model may be written `agent:model`, and is then combined with that agent alone.
     """
-    axes = (agents or (request.agent,), models or (request.model,), cwds or (request.cwd,), prompts or (request.prompt,))
+    axes = (
+        agents or (request.agent,),
+        models or (request.model,),
+        cwds or (request.cwd,),
+        prompts or (request.prompt,),
+    )
     for number, (agent, model, cwd, prompt) in enumerate(
         (agent, _model_for(agent, model), cwd, prompt)
         for agent, model, cwd, prompt in itertools.product(*axes)

@@ -16,7 +16,11 @@ __all__ = ["AttemptView", "BatchView", "RunView", "read_batch"]
 def read_batch(folder: str | os.PathLike[str]) -> BatchView:
     """The batch in this folder, as it stands now; raises `JournalDamaged`, or `ConfigurationError` if there is none."""
     store = Store.look(Path(folder).expanduser().absolute())
-    return BatchView(store, store.history())
+    try:
+        return BatchView(store, store.history(detailed=True))
+    except BaseException:
+        store.close()
+        raise
 
 
 class BatchView:
@@ -37,19 +41,24 @@ class BatchView:
 
     def runs(self) -> Iterator[RunView]:
         """Every run, in the order of the tasks, one by one."""
-        for index in range(self.total):
-            yield self._history.view(index, self._store.run_id(index))
+        for index, run in enumerate(self._store.tasks.ids):
+            yield self._history.view(run, index)
 
     def run(self, run: str) -> RunView:
         """One run; raises `KeyError` if there is no such run."""
-        return self._history.view(self._store.index_of(run), run)
+        return self._history.view(run, self._store.tasks.index[run])
 
     def result(self, run: str) -> BatchResult | None:
         """How a run was counted; None while it is not. Raises `KeyError` if there is no such run."""
-        index = self._store.index_of(run)
-        record = self._history.counted(index)
-        return None if record is None else self._store.result(index, record, earlier=True)
+        index, line = self._store.tasks.index[run], self._history.counted(run)
+        if line is None:
+            return None
+        return self._store.result(index, line, self._history.record(run).attempts, earlier=True)
 
     def folder_of(self, run: str, attempt: str) -> Path:
         """Where `request.json`, `events.jsonl`, `outcome.json` and `stderr.txt` of an attempt are."""
         return self._store.attempt_folder(run, attempt)
+
+    def close(self) -> None:
+        """Close the file of tasks; the view then gives no results any more."""
+        self._store.close()

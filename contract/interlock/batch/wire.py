@@ -6,6 +6,7 @@ of an unpickler. Unknown members are refused in a spec, since a guard could hide
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, TypeAdapter
@@ -85,12 +86,11 @@ class AttemptResult(Model):
     """The class of the error that kept it from starting, as `Unsupported`; None if there was none."""
     workspace: str | None = None
     branch: str | None = None
-    warnings: tuple[str, ...] = ()
     events: str | None = None
     """The lines of `events.jsonl`, where there was no folder to record in; cut at 4 MiB."""
 
 
-# ---- News: from an attempt to the driver, for display and answers; the last may be missing -----------------------------
+# ---- News: from an attempt to the driver, for display and answers; the last may be missing ---------------------------
 
 
 class Started(Model):
@@ -109,7 +109,7 @@ class Started(Model):
 
 
 class Happened(Model):
-    """Something happened in the run: with `live` every event, else those that say something of cost, limits or calls."""
+    """Something happened in the run: with `live` every event, else those that tell of cost, limits or calls."""
 
     news: Literal["event"] = "event"
     key: str
@@ -141,12 +141,13 @@ News = Annotated[Started | Happened | Asked | Resolved, Discriminator("news")]
 """What an attempt tells while it runs; as JSON, `news` tells which."""
 
 
+@cache
 def news_adapter() -> TypeAdapter[Started | Happened | Asked | Resolved]:
     """A validator of news that came as JSON."""
     return TypeAdapter(News)
 
 
-# ---- Messages: from the driver to a running attempt --------------------------------------------------------------------
+# ---- Messages: from the driver to a running attempt ------------------------------------------------------------------
 
 
 class Cancel(Model):
@@ -176,8 +177,7 @@ Message = Annotated[Cancel | Respond | AnswerQuestion, Discriminator("message")]
 """What a running attempt can be told; as JSON, `message` tells which."""
 
 
+@cache
 def message_adapter() -> TypeAdapter[Cancel | Respond | AnswerQuestion]:
     """A validator of messages that came as JSON."""
     return TypeAdapter(Message)
-
-

@@ -1,0 +1,100 @@
+"""What an attempt leaves behind: its spec, its events as they happen, the end of its stderr."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from interlock.batch.journal import replace_file
+from interlock.events import BaseEvent, TextDelta, ThinkingDelta, ToolOutput
+
+__all__ = ["FileRecorder", "MemoryRecorder", "RecordFailed", "Recorder"]
+
+MOST_IN_MEMORY = 4 * 1024 * 1024
+DELTAS = (TextDelta, ThinkingDelta, ToolOutput)
+
+
+class RecordFailed(Exception):
+    """A file of the attempt cannot be written."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path}: {error.strerror}")
+
+
+class Recorder:
+    """Takes events in order; the base of the two that there are."""
+
+    def __init__(self, *, deltas: bool) -> None:
+        self._deltas = deltas
+
+    def take(self, event: BaseEvent) -> bytes | None:
+        """Record one event; gives its JSON, or None where it is not recorded. Raises `RecordFailed`."""
+        if not self._deltas and isinstance(event, DELTAS):
+            return None
+        line = event.model_dump_json().encode()
+        self._write(line + b"\n")
+        return line
+
+    def _write(self, line: bytes) -> None:
+        raise NotImplementedError
+
+    def end(self, stderr: str) -> str | None:
+        """Record the last; gives what must travel with the result. Raises `RecordFailed`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class FileRecorder(Recorder):
+    """Records into a folder, which it makes; raises `RecordFailed`."""
+
+    def __init__(self, folder: Path, spec: bytes, *, deltas: bool) -> None:
+        super().__init__(deltas=deltas)
+        self._folder = folder
+        self._path = folder / "events.jsonl"
+        self._fd = -1
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+            replace_file(folder / "request.json", spec)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise RecordFailed(folder, error) from error
+
+    def _write(self, line: bytes) -> None:
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as error:
+            raise RecordFailed(self._path, error) from error
+
+    def end(self, stderr: str) -> str | None:
+        if stderr:
+            try:
+                replace_file(self._folder / "stderr.txt", stderr.encode("utf-8", "surrogateescape"))
+            except OSError as error:
+                raise RecordFailed(self._folder / "stderr.txt", error) from error
+        return None
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class MemoryRecorder(Recorder):
+    """Keeps the beginning of what happens, for the result."""
+
+    def __init__(self, *, deltas: bool) -> None:
+        super().__init__(deltas=deltas)
+        self._lines = bytearray()
+        self._full = False
+
+    def _write(self, line: bytes) -> None:
+        self._full = self._full or len(self._lines) + len(line) > MOST_IN_MEMORY
+        if not self._full:
+            self._lines += line
+
+    def end(self, stderr: str) -> str | None:  # noqa: ARG002  # the outcome has it
+        return self._lines.decode()
