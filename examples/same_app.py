@@ -1,4 +1,4 @@
-"""One application for every agent: `python examples/same_app.py --agent claude|codex "make hello.txt"`.
+"""One application for every agent: `python examples/same_app.py --agent claude|codex|copilot "make hello.txt"`.
 
 A guard, approvals at the keyboard, an outcome; only the word after `--agent` differs. `--yes` answers all approvals;
 what stands after `--` goes to the agent's own command line.

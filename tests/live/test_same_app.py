@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock_fixtures.clis import require_cli
+from interlock_fixtures.clis import copilot_cache, require_cli
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
 
 pytestmark = pytest.mark.live
@@ -16,15 +16,25 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "same_app.py"
 
 def shell(agent: str, command: str) -> ToolCall:
     """How the model of each agent runs a command."""
-    return ToolCall("Bash", {"command": command}) if agent == "claude" else ToolCall("exec_command", {"cmd": command})
+    match agent:
+        case "claude":
+            return ToolCall("Bash", {"command": command})
+        case "codex":
+            return ToolCall("exec_command", {"cmd": command})
+        case _:
+            return ToolCall("bash", {"command": command, "description": "a command"})
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", ["claude", "codex", "copilot"])
 def test_one_application_keeps_its_guard_and_its_approvals_over_each_agent(agent: str, tmp_path: Path) -> None:
     binary = require_cli(agent, "oldest")
     workspace, home = tmp_path / "repo", tmp_path / "home"
     workspace.mkdir()
     home.mkdir()
+    if agent == "copilot":  # what it unpacks at its first start all tests share
+        unpacked = home / ".local" / "state" / "interlock" / "copilot" / "packages"
+        unpacked.parent.mkdir(parents=True)
+        unpacked.symlink_to(copilot_cache() / "copilot")
     script = [Turn(shell(agent, "touch made")), Turn(shell(agent, "git push")), Turn(Text("all done"))]
     with ScriptedModel(script) as model:
         words = [sys.executable, str(EXAMPLE), "--agent", agent, "--yes", "--binary", str(binary)]

@@ -49,12 +49,16 @@ class Agent:
         """Runs a command."""
         if self.name == "claude":
             return ToolCall("Bash", {"command": command}, call_id)
+        if self.name == "copilot":
+            return ToolCall("bash", {"command": command, "description": "a command"}, call_id)
         return self._codex("exec_command", {"cmd": command}, call_id)
 
     def write(self, path: Path, line: str, call_id: str) -> ToolCall:
         """Makes a file of one line."""
         if self.name == "claude":
             return ToolCall("Write", {"file_path": str(path), "content": f"{line}\n"}, call_id)
+        if self.name == "copilot":
+            return ToolCall("create", {"path": str(path), "file_text": f"{line}\n"}, call_id)
         text = f"*** Begin Patch\n*** Add File: {path}\n+{line}\n*** End Patch\n"
         if self.name == "codex":
             return ToolCall("apply_patch", {"input": text}, call_id)
@@ -64,12 +68,16 @@ class Agent:
         """Reads a file, by the tool or the command that this agent has for it."""
         if self.name == "claude":
             return ToolCall("Read", {"file_path": str(path)}, call_id)
+        if self.name == "copilot":
+            return ToolCall("view", {"path": str(path)}, call_id)
         return self.shell(shlex.join(["cat", str(path)]), call_id)
 
     def say(self, text: str, call_id: str) -> ToolCall:
         """Calls a tool of an MCP server."""
         if self.name == "claude":
             return ToolCall("mcp__birds__say", {"text": text}, call_id)
+        if self.name == "copilot":
+            return ToolCall("birds-say", {"text": text}, call_id)
         return self._codex("mcp__birds/say", {"text": text}, call_id)
 
     def _codex(self, name: str, given: dict[str, Any], call_id: str) -> ToolCall:
@@ -97,10 +105,19 @@ def codex_which() -> Which:
     return "oldest"
 
 
-@pytest.fixture(params=["claude", "codex", "code mode"])
+@pytest.fixture
+def copilot_which() -> Which:
+    """The same."""
+    return "oldest"
+
+
+FIXTURES = {"claude": "live", "codex": "codex", "code mode": "codex", "copilot": "copilot"}
+
+
+@pytest.fixture(params=list(FIXTURES))
 def agent(request: pytest.FixtureRequest) -> Agent:
     """Each agent in turn, at the oldest version; Codex with models of both styles."""
-    return Agent(request.getfixturevalue("live" if request.param == "claude" else "codex"), request.param)
+    return Agent(request.getfixturevalue(FIXTURES[request.param]), request.param)
 
 
 def decisions(played: Any) -> list[str]:
@@ -117,7 +134,7 @@ def guard(call: Any) -> Any:
     if call.subject.mcp is not None and "forbidden" in json.dumps(call.input):
         return DenyCall(reason="no such words")
     if call.tool_kind == "shell" and "plain" in call.subject.command:
-        return Modify(input={"command": call.subject.command.replace("plain", "changed")})
+        return Modify(input={**call.input, "command": call.subject.command.replace("plain", "changed")})
     return Allow()
 
 

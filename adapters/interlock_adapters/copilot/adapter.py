@@ -6,6 +6,7 @@ from interlock.adapter import Transport, VersionRange
 from interlock.tools import ToolCall
 from interlock_adapters.copilot.login import CREDENTIALS_FILE, KEYS
 from interlock_adapters.copilot.prompt.transport import Prompt
+from interlock_adapters.copilot.server.transport import Server
 from interlock_adapters.copilot.tools import describe
 from interlock_adapters.copilot.versions import NEWEST, OLDEST
 
@@ -24,7 +25,7 @@ class CopilotAdapter:
     login_folder = ".copilot"
     login_variable = "COPILOT_HOME"
     login_files = (CREDENTIALS_FILE,)
-    transports: tuple[Transport, ...] = (Prompt(),)
+    transports: tuple[Transport, ...] = (Prompt(), Server())
 
     def describe(self, call: ToolCall) -> ToolCall:
         """The call with kind and subject read anew."""

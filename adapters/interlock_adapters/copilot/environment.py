@@ -37,8 +37,10 @@ _PREFIXES = ("COPILOT_", "GITHUB_COPILOT_")
 
 
 def set_variables(order: Order) -> dict[str, str]:
-    """What the adapter sets for this order."""
-    return dict(_ALWAYS) | (dict(_REPLACING) if order.needs.replace else {})
+    """What the adapter sets for this order; with a provider the CLI wants the model here too."""
+    model = order.request.model
+    named = {} if model is None else {"COPILOT_MODEL": model}
+    return dict(_ALWAYS) | (dict(_REPLACING) if order.needs.replace else {}) | named
 
 
 def dropped_variables(order: Order) -> frozenset[str]:
@@ -50,7 +52,7 @@ def dropped_variables(order: Order) -> frozenset[str]:
 
 def unmet_variables(order: Order) -> Iterator[Unmet]:
     """Variables that the request sets and that the child must not see, or must see otherwise."""
-    ours = {**_ALWAYS, **_REPLACING}
+    ours = {**_ALWAYS, **_REPLACING, **set_variables(order)}
     for name, value in sorted(order.request.env.items()):
         if _is_unwanted(name) or ours.get(name, value) != value:
             reason = "is set by the adapter, or may weaken what guards the run"

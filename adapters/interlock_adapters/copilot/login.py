@@ -23,6 +23,7 @@ __all__ = [
     "chosen_login",
     "provider",
     "unmet_login",
+    "unmet_model",
     "variable",
 ]
 
@@ -84,6 +85,13 @@ def unmet_login(order: Order) -> Iterator[Unmet]:
     elif login == "env" and chosen_login(order).source == "none":
         reason = f"none of {BASE_URL}, {', '.join(TOKENS)} is set"
         yield Unmet(field="login", value=login, reason=reason, alternatives=("login=user",))
+
+
+def unmet_model(order: Order) -> Iterator[Unmet]:
+    """A provider has no default model."""
+    if order.request.model is None and provider(order) is not None and variable(order, "COPILOT_MODEL") is None:
+        reason = "with a model provider of one's own the model must be named"
+        yield Unmet(field="model", value="None", reason=reason, alternatives=("a name", "COPILOT_MODEL"))
 
 
 def variable(order: Order, name: str) -> str | None:

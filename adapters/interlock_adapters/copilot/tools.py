@@ -43,8 +43,9 @@ KINDS: Mapping[str, ToolKind] = {
     ASK_USER: ToolKind.QUESTION,
     "exit_plan_mode": ToolKind.PLAN,
     "report_intent": ToolKind.INTERNAL,
-    "update_todo": ToolKind.INTERNAL,
+    "sql": ToolKind.INTERNAL,
 }
+"""`sql` asks the session's own database of tasks, which refuses to open or write any file (1.0.102)."""
 Fields = Mapping[str, JsonValue]
 
 

@@ -36,6 +36,7 @@ class SessionEvent(Part):
     """One event; `agent` is None for the main agent."""
 
     type: str
+    id: str = ""
     data: JsonObject = Field(default_factory=JsonObject)
     agent: str | None = Field(default=None, alias="agentId")
 
@@ -90,6 +91,12 @@ class FileEdit(Part):
     kind: str = ""
 
 
+class ShellEnd(Part):
+    """How a command ended, which is no failure of its call."""
+
+    exit_code: int | None = Field(default=None, alias="exitCode")
+
+
 class Completed(Part):
     """`tool.execution_complete`."""
 
@@ -99,6 +106,12 @@ class Completed(Part):
     result: ToolResult | None = None
     error: ToolFailure | None = None
     edits: list[FileEdit] = Field(default_factory=list[FileEdit], alias="fileEdits")
+    shell: ShellEnd | None = Field(default=None, alias="shellExecution")
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the call did, and the command with it."""
+        return self.success and (self.shell is None or self.shell.exit_code in {None, 0})
 
     @property
     def text(self) -> str | None:

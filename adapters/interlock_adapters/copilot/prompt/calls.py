@@ -141,8 +141,8 @@ class Calls:
         return named == body.name and same_json(state.told, body.asked)
 
     def _touched(self, state: CallState, cwd: str) -> list[str]:
-        paths = self.tools.subject_of(state.name, state.told).paths
-        return [posixpath.normpath(posixpath.join(cwd, path)) for path in paths]
+        paths = [posixpath.join(cwd, path) for path in self.tools.subject_of(state.name, state.told).paths]
+        return paths + [posixpath.normpath(path) for path in paths]
 
 
 def _alike(announced: JsonValue, asked: JsonValue) -> bool:

@@ -1,0 +1,1 @@
+"""`copilot --headless --stdio`: JSON-RPC with hooks, permission requests and questions."""
