@@ -76,6 +76,9 @@ class Send:
 
     data: bytes
     channel: str = "stdin"
+    answers: bool = False
+    """These keys answer what an agent on a terminal has asked and waits to read; if it goes on without reading them, it
+    had asked nothing, and the next question would get them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class Argument:
 
     text: str
     sensitivity: Sensitivity = "public"
+    literal: bool = False
+    """Nothing in it stands for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ class LaunchFile:
     content: str
     sensitivity: Sensitivity = "public"
     executable: bool = False
+    literal: bool = False
+    """Nothing in it stands for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,8 @@ class Launch:
     obeys: tuple[str, ...] = ()
     """Files, relative to the working directory, that the agent would obey if they were there: settings, or code. A run
     where one lies in the working directory or at the root of its git repository is `Unsupported`."""
+    rooted: bool = False
+    """Whether the agent names paths from the root of the git repository, so that it must be started there."""
     compares: bool = False
     """Whether the workspace after the run is compared with the one before, and what differs is `FilesChanged`."""
     confined: bool = False

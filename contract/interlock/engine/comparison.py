@@ -12,7 +12,7 @@ from pathlib import Path
 
 from interlock.events import FileChange
 
-__all__ = ["Snapshot", "obeyed"]
+__all__ = ["Snapshot", "obeyed", "repository_root"]
 
 MOST = 200_000
 """Entries of a workspace that are looked at."""
@@ -74,9 +74,14 @@ def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
     return stat.st_mode, stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
+def repository_root(cwd: str) -> str | None:
+    """The root of the git repository that a directory is in."""
+    here = Path(cwd)
+    return next((str(place) for place in (here, *here.parents) if os.path.lexists(place / ".git")), None)
+
+
 def obeyed(cwd: str, names: tuple[str, ...]) -> list[str]:
     """Which of these files lie in the working directory, or at the root of the git repository that it is in."""
-    here = Path(cwd)
-    root = next((place for place in (here, *here.parents) if os.path.lexists(place / ".git")), here)
-    paths = [place / name for place in dict.fromkeys((here, root)) for name in names]
+    places = dict.fromkeys((cwd, repository_root(cwd) or cwd))
+    paths = [Path(place) / name for place in places for name in names]
     return [str(path) for path in paths if os.path.lexists(path)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 import anyio
@@ -33,9 +34,10 @@ from interlock.actions import (
     Wake,
     Withdraw,
 )
-from interlock.adapter import Listening, Serving
+from interlock.adapter import Listening, Serving, Showing
 from interlock.approval import Answer
 from interlock.capabilities import Unmet
+from interlock.engine.comparison import Snapshot
 from interlock.engine.consults import Consults
 from interlock.engine.desk import RunDesk
 from interlock.engine.home import Home
@@ -44,7 +46,7 @@ from interlock.engine.hook_endpoint import HookEndpoints
 from interlock.engine.ledger import Finding
 from interlock.engine.limits import Deadlines
 from interlock.engine.people import People
-from interlock.engine.process import spawn
+from interlock.engine.process import Process, TerminalProcess, spawn, spawn_on_terminal
 from interlock.engine.session_lock import SessionLock
 from interlock.engine.setting import Setting
 from interlock.engine.stopwatch import Stopwatch
@@ -52,7 +54,7 @@ from interlock.engine.structured import held_against
 from interlock.engine.supervisor import Supervisor
 from interlock.engine.turns import Turns
 from interlock.errors import InterlockError, RunEnded, StartFailed, Unsupported
-from interlock.events import RunFinished, RunStarted
+from interlock.events import FilesChanged, Notice, RunFinished, RunStarted
 from interlock.outcome import Outcome, Reason, Status
 
 __all__ = ["Drive"]
@@ -88,6 +90,7 @@ class Drive:
         self._turns = Turns(self._stopwatch, several=setting.conversation)
         self._reported = anyio.Event()
         self._heard_exit = False
+        self._before: Snapshot | None = None
         self._lock = SessionLock()
         self._endpoints: HookEndpoints
         self._home: Home
@@ -148,9 +151,16 @@ class Drive:
         await self._endpoints.open()
         home = self._home = Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
         env = {name: home.fill(value) for name, value in prepared.env.items()}
-        argv = [home.fill(argument.text) for argument in prepared.launch.argv]
+        argv = [arg.text if arg.literal else home.fill(arg.text) for arg in prepared.launch.argv]
+        if prepared.launch.compares:
+            self._before = Snapshot.of(prepared.order.request.cwd)
         try:
-            process = await spawn(argv, cwd=prepared.order.request.cwd, env=env)
+            process: Process | TerminalProcess
+            cwd, size = prepared.order.request.cwd, prepared.launch.terminal
+            if size is None:
+                process = await spawn(argv, cwd=cwd, env=env)
+            else:
+                process = await spawn_on_terminal(argv, cwd=cwd, env=env, size=size)
         except BaseException as error:
             home.remove()
             if not isinstance(error, Exception):
@@ -184,7 +194,7 @@ class Drive:
         try:
             async with anyio.create_task_group() as group:
                 self._supervisor.start(group)
-                group.start_soon(self._deadlines.watch, self.desk.settle)
+                group.start_soon(self._deadlines.watch, self._tripped)
                 group.start_soon(self._watch_loss)
                 self.started.set()
                 try:
@@ -230,6 +240,7 @@ class Drive:
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
             self.desk.fault(error)
         self.desk.publish(*self.desk.ledger.cut_short())
+        self._compare()
         code, signal = self._exit()
         outcome = self.desk.report.outcome(
             self.desk.ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text()
@@ -237,6 +248,17 @@ class Drive:
         self.desk.report.final = outcome
         self.desk.publish(RunFinished(outcome=outcome))
         self._home.remove()
+
+    def _compare(self) -> None:
+        """Say what the run changed in the workspace, where the agent does not."""
+        if self._before is None:
+            return
+        after = Snapshot.of(self.setting.prepared.order.request.cwd)
+        if not (self._before.whole and after.whole):
+            message = "the workspace holds too many files to tell which of them the run changed"
+            self.desk.publish(Notice(level="warning", code="not_compared", message=message))
+        elif changes := self._before.changes(after):
+            self.desk.publish(FilesChanged(changes=changes))
 
     def _exit(self) -> tuple[int | None, int | None]:
         exit_ = self._supervisor.exit
@@ -272,8 +294,8 @@ class Drive:
     def _on_end(self) -> None:
         self.perform(self._codec.eof("stdout"))
 
-    def _on_deaf(self) -> None:
-        self.desk.stop(Reason.PROTOCOL, "the agent no longer hears what it is told")
+    def _on_deaf(self, why: str) -> None:
+        self.desk.stop(Reason.PROTOCOL, why)
 
     def perform(self, actions: Sequence[Action]) -> None:
         """Do what the codec asks for, in order."""
@@ -286,6 +308,8 @@ class Drive:
                 self.desk.publisher.publish(events)
             case Send(data):
                 self._supervisor.send(data)
+                if action.answers:
+                    self._supervisor.answered()
             case Serve():
                 self._start(self._serve, action)
             case Consult():
@@ -356,6 +380,7 @@ class Drive:
     async def _consult(self, ask: Consult) -> None:
         verdict = await self._consults.consult(ask)
         if verdict is not None:
+            await self._supervisor.caught_up()
             self._answer(ask.key, ask.stage, verdict)
 
     async def _ask(self, ask: Ask) -> None:
@@ -373,6 +398,10 @@ class Drive:
 
     async def _wake(self, wake: Wake) -> None:
         await anyio.sleep(wake.after)
+        await self._supervisor.caught_up()
+        if self._supervisor.typed_ahead:
+            message = "went on without reading the keys that answered its question: it had not asked one"
+            self.desk.found(Finding("not_confirmed", Key("", ""), "", message))
         self.perform(self._codec.woke(wake.key))
 
     # ---- what the caller says ------------------------------------------------------------------------------------
@@ -419,6 +448,12 @@ class Drive:
     def _refuse_if_over(self) -> None:
         if self.desk.settled.is_set():
             raise RunEnded(self.run_id)
+
+    def _tripped(self, ending: Ending) -> None:
+        """A bound tripped; where the agent shows something to people, that is said too."""
+        shown = self._codec.showing() if isinstance(self._codec, Showing) else ""
+        words = f"{ending.message}; the last line on the agent's screen: {shown}" if shown else ending.message
+        self.desk.settle(replace(ending, message=words))
 
     async def _watch_loss(self) -> None:
         """The process is gone without a terminal message: its codec says what that means."""

@@ -10,7 +10,7 @@ from typing import Literal
 from interlock.adapter import Adapter, Launch, Order, Sensitivity, Transport
 from interlock.capabilities import Capabilities, Needs, Unmet, check
 from interlock.engine import rule_warnings
-from interlock.engine.comparison import obeyed
+from interlock.engine.comparison import obeyed, repository_root
 from interlock.engine.environment import child_environment, refused_variables
 from interlock.engine.host import BinaryFacts, survey
 from interlock.engine.structured import schema_problem
@@ -267,6 +267,10 @@ def _obeyed(adapter: Adapter, request: Request, launch: Launch) -> Iterator[Unme
     for path in obeyed(request.cwd, launch.obeys):
         reason = f"{adapter.title} would obey {path}, and no option keeps it from that"
         yield Unmet(field="cwd", value=request.cwd, reason=reason, alternatives=("move it away",))
+    root = repository_root(request.cwd) if launch.rooted else None
+    if root is not None and root != request.cwd:
+        reason = f"{adapter.title} names every path from the root of the git repository"
+        yield Unmet(field="cwd", value=request.cwd, reason=reason, alternatives=(f"cwd={root}",))
 
 
 def _schema(request: Request) -> Iterator[Unmet]:

@@ -1,0 +1,1 @@
+"""The profiles that come with this package, one TOML file an agent."""
