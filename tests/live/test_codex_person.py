@@ -34,12 +34,15 @@ def names(folder: Path) -> list[str]:
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that there is in a folder: names, bytes, times and modes."""
+    """All that there is in a folder: names and modes, and of files bytes and times.
+
+    Of folders no times: for a moment the sandbox lays folders where there must be none.
+    """
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(folder.rglob("*")):
         facts = path.lstat()
-        content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else b""
-        found[str(path.relative_to(folder))] = (content, facts.st_mtime_ns, facts.st_mode)
+        content = (path.read_bytes(), facts.st_mtime_ns) if stat.S_ISREG(facts.st_mode) else ()
+        found[str(path.relative_to(folder))] = (facts.st_mode, *content)
     return found
 
 
@@ -220,20 +223,32 @@ def litter(codex) -> Path:
     return marks
 
 
-@pytest.mark.parametrize("model", ["gpt-5.5", "gpt-6.2-sol"])
+@pytest.mark.parametrize(
+    ("posture", "place", "model"),
+    [
+        ("read", ".", "gpt-5.5"),
+        ("edit", ".", "gpt-6.2-sol"),
+        ("edit", "sub", "gpt-5.5"),
+        ("full", ".", "gpt-5.4"),
+        ("full", "sub", "gpt-6.2-sol"),
+    ],
+)
 @BOTH
-async def test_what_lies_about_runs_nothing_says_nothing_and_permits_nothing(codex, transport, model):
+async def test_what_lies_about_runs_nothing_says_nothing_and_permits_nothing(codex, transport, posture, place, model):
     marks = litter(codex)
     before = picture(codex.home), picture(codex.workspace)
-    given = {"cmd": "touch made", "workdir": str(codex.workspace / "sub")}
+    outside = codex.folder / "outside"
+    outside.mkdir()
+    given = {"cmd": "true" if posture == "full" else f"touch {outside}/made"}
     call = ToolCall("exec_command", given, "c1")
-    if model != "gpt-5.5":
+    if model == "gpt-6.2-sol":
         call = ToolCall("exec", {"input": f"text(await tools.exec_command({json.dumps(given)}))"}, "c1")
     prompt = "use $evil and [$evil2](skill://evil2) and /evil and @AGENTS.md" if transport == "app-server" else "go"
-    played = await codex.play([Turn(call), DONE], prompt=prompt, model=model, transport=transport)
+    fields = {"permission": {"posture": posture}, "cwd": str(codex.workspace / place), "transport": transport}
+    played = await codex.play([Turn(call), DONE], prompt=prompt, model=model, **fields)
     assert played.outcome.ok, played.outcome
     assert not played.knows(b"tiger-lily")
-    assert names(marks) == []
+    assert names(marks) == names(outside) == []
     assert (picture(codex.home), picture(codex.workspace)) == before
     assert played.unguarded() == []
     assert prompt in json.dumps(played.requests[0].body, ensure_ascii=False)

@@ -1,6 +1,7 @@
 """The configuration of a run: what stands in argv as `-c KEY=VALUE`, and what only the server's stdin is told.
 
-Nothing of the user's or the project's takes part: the config home is the run's own and no project is trusted. What is
+Nothing of the user's or the project's takes part: the config home is the run's own and the workspace is said to be
+untrusted, since a server that is given a sandbox that writes trusts, where nothing else is said, by itself. What is
 hosted, loads code or calls elsewhere is off, and so are instructions that lie about: `AGENTS.md`, and skills, which
 load from the workspace and from the person's home even where nothing is trusted (features of Codex 0.171.0).
 """
@@ -47,6 +48,7 @@ def _quiet(order: Order) -> dict[str, JsonValue]:
         "analytics.enabled": False,
         "check_for_update_on_startup": False,
         "web_search": "disabled",
+        "projects": {order.request.cwd: {"trust_level": "untrusted"}},
         "project_doc_max_bytes": 0,
         "cli_auth_credentials_store": store_of(order),
         "shell_environment_policy.exclude": [*KEYS],
