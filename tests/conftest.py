@@ -12,7 +12,7 @@ import pytest
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
 WITH_OLDEST = frozenset({
     "test_claude_approvals", "test_claude_calls", "test_claude_honesty", "test_claude_hook_matrix",
-    "test_claude_outputs", "test_claude_turns",
+    "test_claude_outputs", "test_claude_turns", "test_coverage_live",
 })  # fmt: skip
 SHOWN_TWICE = frozenset({"test_live_calls", "test_live_outputs"})
 

@@ -164,6 +164,7 @@ _MCP = f"{HOLES}a_call_of_an_mcp_tool_is_denied_and_rewritten"
 _FAILED = f"{HOLES}what_a_failed_call_of_an_mcp_tool_says_is_judged_before_the_model_is_asked"
 _LATE = f"{HOLES}no_output_of_a_long_command_reaches_the_model_unjudged"
 _PATCHES = f"{CALLS}patches_are_denied_and_rewritten_and_their_outputs_replaced"
+_INSIDE = "test_coverage_live.py::test_outputs_of_tools_that_run_in_codex_itself_are_replaced"
 _NETWORK = f"{HERE}the_network_is_open_to_commands_only_if_the_permission_says_so"
 _SERVERS = f"{HERE}servers_of_a_request_are_called"
 _SESSIONS = "a_session_is_resumed_and_forked_with_the_permission_of_its_own_request"
@@ -188,6 +189,9 @@ EVIDENCE: dict[str, dict[str, tuple[str, ...]]] = {
         "replace:shell_input": (_LATE,),
         "replace:patch": (_PATCHES,),
         "replace:mcp": (_FAILED,),
+        "replace:agent": (_INSIDE,),
+        "replace:question": (_INSIDE,),
+        "replace:unknown": (_INSIDE,),
         "replace_failed:shell": (f"{CALLS}a_replaced_output_is_all_that_the_model_is_shown",),
         "hole:input typed into a running command": (f"{HOLES}a_shell_that_waits_for_input_gets_none",),
         "hole:what a command has said before its end": (_LATE,),

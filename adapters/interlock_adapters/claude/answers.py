@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 from interlock.actions import Defer, Keep, Key, Proceed, Refuse, Stage, Substitute, Verdict
 from interlock.approval import Answer, Choice, QuestionItem
 from interlock.model import JsonValue
-from interlock.tools import ToolCall
+from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.replace import replaced
 
@@ -98,6 +98,8 @@ def _passed(pending: Pending, verdict: Proceed | Defer) -> Reply:
     native = verdict.input if verdict.changed else pending.call.input
     if not isinstance(native, dict) or (verdict.changed and not native and pending.call.input):
         raise TypeError("an input of this agent is an object, and an empty one would run the original")
+    if verdict.changed and not pending.call.input and pending.call.tool_kind is ToolKind.PLAN:
+        raise TypeError("the plan lies in a file of the agent, and this call cannot be changed")  # 2.1.332
     match pending.stage:
         case "before" if verdict.changed:
             body: dict[str, object] = {"hookEventName": "PreToolUse", "updatedInput": native}

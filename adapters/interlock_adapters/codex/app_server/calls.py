@@ -128,9 +128,12 @@ def finished(state: CallState) -> ToolFinished:
 
 
 def _succeeded(state: CallState) -> bool:
-    """A command that has no item was stopped by the sandbox; another call that has none, and is hooked, succeeded."""
+    """A command that has no item was stopped by the sandbox; another call that has none, and is hooked, succeeded.
+
+    The item of an image says nothing of how it went, and its hook comes only if it went well (0.171.0).
+    """
     item = state.item
-    if item is None:
+    if item is None or item.type == "imageView":
         return state.hooked_after and state.kind is not ToolKind.SHELL
     return item.status == "completed" and item.error is None and item.exit_code in {None, 0}
 

@@ -34,6 +34,8 @@ WAITING = "after:"
 """What the key of a `Wake` for a hook after a call begins with."""
 ASKING = "request:"
 """What the key of a `Wake` for a hook before a request to the model begins with."""
+FILLED_IN: dict[str, JsonValue] = {"environment_id": "local"}
+"""Where an image is looked for."""
 WITHHOLDING = "withholding"
 """The key of the `Wake` that ends a run whose interrupt the agent does not follow."""
 WITHHOLDING_LIMIT = 5.0
@@ -254,8 +256,10 @@ class HookCalls:
 
 
 def _as_decided(state: CallState, native: JsonValue) -> JsonValue:
-    """What ran, without our own wrapping."""
+    """What ran, without our own wrapping, and without a default that Codex writes into a changed input (0.171.0)."""
     if state.name == SHELL and state.told is not None and native == {"command": state.told}:
+        return state.decided
+    if isinstance(state.decided, dict) and native == FILLED_IN | state.decided:
         return state.decided
     return native
 

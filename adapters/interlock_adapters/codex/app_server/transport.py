@@ -38,7 +38,10 @@ CAPABILITIES = Capabilities(
     sees_after="all",
     deny=EVERY_KIND,
     modify=EVERY_KIND,
-    replace=frozenset({ToolKind.SHELL, ToolKind.SHELL_INPUT, ToolKind.PATCH, ToolKind.MCP}),
+    replace=frozenset({
+        ToolKind.SHELL, ToolKind.SHELL_INPUT, ToolKind.PATCH, ToolKind.MCP, ToolKind.AGENT, ToolKind.QUESTION,
+        ToolKind.UNKNOWN,
+    }),
     replace_failed=frozenset({ToolKind.SHELL}),
     holes=(
         Hole(
@@ -90,7 +93,7 @@ CAPABILITIES = Capabilities(
     interrupt=True,
     steer=True,
     several_turns=True,
-)
+)  # fmt: skip
 
 
 class AppServer:
