@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from interlock.capabilities import Unmet
 
-__all__ = ["unmet_arguments"]
+__all__ = ["is_harmless", "unmet_arguments"]
 
 _OPTIONS = ("-c", "--config")
 _KEYS = re.compile(
@@ -32,6 +32,11 @@ _FIELDS = {
     "sandbox_workspace_write": "permission",
 }
 _GUARDS = ("approval", "features", "hooks", "mcp_servers", "permissions", "profile", "projects", "rules", "sandbox")
+
+
+def is_harmless(key: str) -> bool:
+    """Whether the settings of an administrator may have a key of this name, since no guard hangs on it."""
+    return key in {"model", "model_providers", "model_reasoning_effort"} or _KEYS.fullmatch(key) is not None
 
 
 def unmet_arguments(extra: Sequence[str]) -> Iterator[Unmet]:

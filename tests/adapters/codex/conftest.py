@@ -17,6 +17,12 @@ from interlock.request import Request
 from interlock_adapters.codex import hooks, sandbox
 from interlock_adapters.codex.app_server.codec import AppServerCodec
 
+OURS: tuple[dict[str, Any], ...] = (
+    {"name": {"type": "sessionFlags"}, "config": {"features": {}}},
+    {"name": {"type": "project"}, "config": {"mcp_servers": {}}, "disabledReason": "untrusted"},
+    {"name": {"type": "user"}, "config": {}, "disabledReason": None},
+    {"name": {"type": "system"}, "config": {"model_provider": "own", "model_providers": {}}},
+)
 MAIN, TURN, CWD = "thread-main", "turn-1", "/repo"
 CHAIN = Needs(chain_before=True, chain_after=True, modify=True, replace=True, answered=True)
 
@@ -124,9 +130,10 @@ class Server:
         self.done(self.codec.start())
         self.answer("initialize", {"userAgent": f"interlock/{version} (Linux)"})
 
-    def hooked(self, *skills: str) -> None:
-        """Our hooks are confirmed, and the skills told."""
+    def hooked(self, *skills: str, layers: Sequence[dict[str, Any]] = OURS) -> None:
+        """Our hooks are confirmed, and settings and skills told."""
         self.answer("hooks/list", {"data": [{"hooks": self.listed()}]})
+        self.answer("config/read", {"layers": [*layers]})
         self.answer("skills/list", {"data": [{"skills": [{"name": "x", "path": path} for path in skills]}]})
 
     def listed(self, **changed: Any) -> list[dict[str, Any]]:

@@ -22,7 +22,16 @@ def line(command: str) -> str:
 
 def test_the_prompt_goes_out_once_everything_is_confirmed(server):
     methods = [message.get("method") for message in server.sent()]
-    wanted = ["initialize", "initialized", "hooks/list", "skills/list", "account/read", "thread/start", "turn/start"]
+    wanted = [
+        "initialize",
+        "initialized",
+        "hooks/list",
+        "config/read",
+        "skills/list",
+        "account/read",
+        "thread/start",
+        "turn/start",
+    ]
     assert methods == wanted
     assert len(server.of(Ready)) == 1
     assert server.of(Ready)[0].version == "0.171.0"
@@ -135,11 +144,32 @@ def test_every_skill_that_is_found_is_switched_off(fresh):
     ]
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"name": {"type": "project"}, "config": {"model": "x"}},
+        {"name": {"type": "user"}, "config": {"projects": {}}, "disabledReason": None},
+        {"name": {"type": "system"}, "config": {"model": "x", "mcp_servers": {}}},
+        {"name": {"type": "enterpriseManaged"}, "config": {"features": {}}},
+        {"name": {"type": "news"}, "config": {"hooks": {}}},
+    ],
+)
+def test_settings_that_are_not_ours_stop_the_run_before_anything_of_them_starts(fresh, layer):
+    server = fresh()
+    server.hello()
+    server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.answer("config/read", {"layers": [layer]})
+    (stop,) = server.stops()
+    assert [unmet.field for unmet in stop.unmet] == ["user_config"]
+    assert server.sent()[-1]["method"] == "config/read"
+
+
 @pytest.mark.parametrize("answer", [None, {}, {"data": [{"skills": [{"name": "x"}]}]}])
 def test_an_answer_of_the_handshake_that_cannot_be_read_ends_the_run(fresh, answer):
     server = fresh()
     server.hello()
     server.answer("hooks/list", {"data": [{"hooks": server.listed()}]})
+    server.answer("config/read", {"layers": []})
     server.answer("skills/list", answer)
     assert [(ending.status, ending.reason) for ending in server.endings()] == [(Status.FAILED, Reason.PROTOCOL)]
 

@@ -1,4 +1,5 @@
-"""What the server confirms before the prompt goes out: its version, our hooks, the login, the thread and its sandbox.
+"""What the server confirms before the prompt goes out: its version, our hooks, whose settings are in force, the login,
+the thread and its sandbox.
 
 A skill that a prompt names (`$NAME`) is inlined, though no skill is told to the model: so each that is found, in the
 workspace or in the person's home, is switched off by its path. A key is said over the protocol, and kept in memory.
@@ -24,8 +25,9 @@ from interlock.outcome import Reason
 from interlock.permission import Backstop
 from interlock.request import Fork, NewSession, Resume
 from interlock_adapters.codex import hooks, sandbox
-from interlock_adapters.codex.app_server.wire import SkillsAnswer, ThreadAnswer
+from interlock_adapters.codex.app_server.wire import ConfigAnswer, SkillsAnswer, ThreadAnswer
 from interlock_adapters.codex.config import mcp_servers
+from interlock_adapters.codex.extra_args import is_harmless
 from interlock_adapters.codex.login import KEYS, key_of
 from interlock_adapters.codex.versions import NEWEST, OLDEST, TESTED, version_in
 
@@ -61,7 +63,7 @@ class Handshake:
 
     def expects(self, method: str) -> bool:
         """Whether the answer to such a request belongs to the handshake."""
-        return method in {"initialize", "hooks/list", "skills/list", *_ACCOUNTS, *_THREADS.values()}
+        return method in {"initialize", "hooks/list", "config/read", "skills/list", *_ACCOUNTS, *_THREADS.values()}
 
     def failed(self, failure: Failure) -> Iterator[Action]:
         """The server says no to one of the requests; that it cannot tell who is logged in, the first turn will show."""
@@ -86,6 +88,8 @@ class Handshake:
                 yield from self._initialized(result)
             case "hooks/list":
                 yield from self._hooks(result)
+            case "config/read":
+                yield from self._settings(ConfigAnswer.model_validate(result))
             case "skills/list":
                 found = SkillsAnswer.model_validate(result)
                 self._skills = tuple(skill.path for place in found.data for skill in place.skills)
@@ -121,6 +125,19 @@ class Handshake:
                 yield self._stop("hooks", known.camel, reason)
         if strangers := len(found) - len(hooks.EVENTS):
             yield self._stop("hooks", str(strangers), "hooks are in force that are not ours")
+        if not self.stopped:
+            yield self._ask("config/read", {"cwd": self.order.request.cwd, "includeLayers": True})
+
+    def _settings(self, answer: ConfigAnswer) -> Iterator[Action]:
+        """Ours are in force, and of an administrator's those on which no guard hangs."""
+        for layer in answer.layers:
+            kind = layer.name.type
+            if kind in _OUR_LAYERS or layer.disabled is not None:
+                continue
+            foreign = kind in {"project", "user"}
+            if found := sorted(key for key in layer.config if foreign or not is_harmless(key)):
+                reason = "settings that are not ours are in force, and may void our rules or hooks"
+                yield self._stop("user_config", f"{kind}: {', '.join(found)}", reason)
         if not self.stopped:
             yield self._ask("skills/list", {"cwds": [self.order.request.cwd]})
 
@@ -180,6 +197,7 @@ class Handshake:
         return Stop(Reason.UNSUPPORTED, reason, (Unmet(field=name, value=value, reason=reason),))
 
 
+_OUR_LAYERS = ("sessionFlags", "packagedDefaults")
 _ACCOUNTS = ("account/read", "account/login/start")
 _THREADS: Mapping[type, str] = {NewSession: "thread/start", Resume: "thread/resume", Fork: "thread/fork"}
 

@@ -17,6 +17,7 @@ __all__ = [
     "PIECE_MARK",
     "Changed",
     "CommandApproval",
+    "ConfigAnswer",
     "Elicitation",
     "ErrorTold",
     "HookTold",
@@ -41,6 +42,26 @@ class Part(BaseModel):
     """A part of the wire."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class LayerName(Part):
+    """Where a layer of the configuration comes from."""
+
+    type: str
+
+
+class Layer(Part):
+    """One layer of the configuration; one that is disabled says why."""
+
+    name: LayerName
+    config: dict[str, JsonValue]
+    disabled: str | None = Field(default=None, alias="disabledReason")
+
+
+class ConfigAnswer(Part):
+    """The answer to `config/read` with its layers."""
+
+    layers: list[Layer]
 
 
 class Skill(Part):
