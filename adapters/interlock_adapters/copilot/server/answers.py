@@ -52,6 +52,8 @@ class HookAsked:
     result: str = "success"
     """After the call: the agent's own word for how it went."""
     replaceable: bool = True
+    output: str | None = None
+    """After the call: what the model sees if nobody objects, where that is not what the tool gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def answer_hook(asked: HookAsked, verdict: Verdict, *, at_once: bool) -> HookAns
             return _refused(asked, reason or FAULT, interrupt=interrupt)
         case Keep():
             _after(asked)
-            return HookAnswer(NO_OBJECTION, True)
+            return HookAnswer(NO_OBJECTION, True) if asked.output is None else _shown(asked, asked.output, asked.result)
         case Substitute(output, is_error):
             _after(asked)
             text = output if isinstance(output, str) else canonical_json(output).decode()

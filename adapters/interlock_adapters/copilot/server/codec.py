@@ -24,8 +24,9 @@ from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
 from interlock.tools import ToolKind
-from interlock_adapters.copilot.server import permissions, questions
+from interlock_adapters.copilot.server import background, permissions, questions
 from interlock_adapters.copilot.server.answers import FAULT
+from interlock_adapters.copilot.server.background import Background
 from interlock_adapters.copilot.server.calls import Calls
 from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.handshake import Handshake
@@ -65,7 +66,16 @@ class ServerCodec:
         self._memory = Memory()
         self._handshake = Handshake(order, self._channel)
         resumes = not isinstance(order.request.session, NewSession)
-        self._hooks = HookCalls(self._channel, self._calls, self._intent, order.needs.chain_after, resumes, self._abort)
+        self._background = Background(self._channel, self._calls)
+        self._hooks = HookCalls(
+            self._channel,
+            self._calls,
+            self._intent,
+            at_once=order.needs.chain_after,
+            resumes=resumes,
+            abort=self._abort,
+            background=self._background,
+        )
         self._permissions = Permissions(self._channel, self._calls, order.host.home)
         self._questions = Questions(self._channel, self._calls)
         self._stream = Stream(self._calls, self._hooks, self._memory)
@@ -301,6 +311,10 @@ class ServerCodec:
             yield from self._prompt_if_ready()
         elif reply.method == permissions.METHOD:
             yield from self._permissions.taken(reply.id, reply.result)
+        elif reply.method == background.LIST:
+            yield from self._background.listed(reply.id, reply.result)
+        elif reply.method == background.CANCEL:
+            yield from self._background.cancelled(reply.id)
         elif reply.method == "session.send" and reply.id in self._sent:
             del self._sent[reply.id]
             self._undelivered |= {_text(reply.result, "messageId")}
@@ -315,6 +329,8 @@ class ServerCodec:
             yield from self._handshake.failed(failure)
         elif failure.method == permissions.METHOD:
             yield from self._permissions.taken(failure.id, None)
+        elif failure.method in {background.LIST, background.CANCEL}:
+            yield from self._background.failed(failure.message)
         elif failure.method == "session.send" and failure.id not in self._sent:
             yield from self._end(Ending(Status.FAILED, Reason.BAD_REQUEST, failure.message))
         elif failure.method == TRUNCATE and self._held is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from interlock.events import Notice
 from interlock.framing.jsonrpc import Call, Id
 from interlock.model import JsonValue, same_json
 from interlock.outcome import Reason
+from interlock.tools import ToolKind
 from interlock_adapters.copilot.server.announced import Announced, Asking
 from interlock_adapters.copilot.server.answers import (
     FAULT,
@@ -31,6 +32,7 @@ from interlock_adapters.copilot.server.answers import (
     refusal,
     show,
 )
+from interlock_adapters.copilot.server.background import Background
 from interlock_adapters.copilot.server.calls import Calls, CallState, requested
 from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.intent import Intent
@@ -40,6 +42,7 @@ __all__ = ["WITHHOLDING", "HookCalls"]
 
 BEFORE, AFTER, FAILED = "preToolUse", "postToolUse", "postToolUseFailure"
 ENDING = "the turn was told to end"
+CUT_SHORT = "\n<the command was stopped: none may go on in the background>"
 LIST_LIMIT = 10.0
 """Seconds that a hook waits to be told which call it is about."""
 LISTING = "listing:"
@@ -61,6 +64,7 @@ class HookCalls:
     """Outputs are judged, so that none may come past the hook after a call."""
     resumes: bool
     abort: Callable[[], Iterator[Action]]
+    background: Background
     alive: bool = False
     """A hook of this session reached us."""
     withheld: bool = False
@@ -197,8 +201,27 @@ class HookCalls:
         call = self.calls.describe(state, state.decided)
         result = told.result.type if told.result is not None else "failure"
         asked = HookAsked(request, state.key, "after", state, call, told.arguments, result, not failed)
+        consult = Consult(state.key, "after", call, output, is_error, replaceable=not failed)
         self._open[state.key, "after"] = asked
-        yield Consult(state.key, "after", call, output, is_error, replaceable=not failed)
+        if self.at_once and told.result is not None and _goes_on(state, told.result):
+            yield from self._stop_first(asked, consult, told.result)
+        else:
+            yield consult
+
+    def _stop_first(self, asked: HookAsked, consult: Consult, output: ToolOutput) -> Iterator[Action]:
+        """What goes on in the background is stopped before anybody is asked about what it has said so far."""
+        text = output.text
+        if asked.state.kind is ToolKind.SHELL:
+            text += CUT_SHORT
+            asked = replace(asked, output=text)
+            consult = replace(consult, output=text)
+            self._open[asked.key, "after"] = asked
+
+        def then() -> Iterator[Action]:
+            if (asked.key, "after") in self._open:
+                yield consult
+
+        yield from self.background.stop(then)
 
     def _stranger(
         self, request: Id, agent: str, told: HookInput, known: list[CallState], *, failed: bool
@@ -304,6 +327,13 @@ def _output(told: HookInput, *, failed: bool) -> tuple[JsonValue, bool]:
     output = told.result
     shown: JsonValue = {"text": output.text, "binary": output.binary} if output.binary else output.text
     return shown, output.type != "success" or _exit_code(output) not in {None, 0}
+
+
+def _goes_on(state: CallState, output: ToolOutput) -> bool:
+    """Whether the call may have left something behind: a command that has not ended, or a sub-agent."""
+    if state.kind is ToolKind.SHELL:
+        return not any(one.get("type") == "shell_exit" for one in output.contents or ())
+    return state.kind is ToolKind.AGENT
 
 
 def _exit_code(output: ToolOutput) -> JsonValue:

@@ -17,7 +17,7 @@ from interlock_adapters.copilot.login import provider, variable
 __all__ = ["excluded_tools", "message", "session_params", "unmet_fork"]
 
 ROUND_THE_HOOKS = (
-    *("read_bash", "write_bash", "stop_bash", "list_bash"),
+    *("read_bash", "stop_bash", "list_bash"),
     *("read_agent", "write_agent", "list_agents"),
 )
 """Tools about work in the background, of which there is none where outputs are judged: what it says comes past the

@@ -55,6 +55,8 @@ _SILENT = (
     *("tool.execution_partial_result", "user.message", "user_input.completed"),
 )
 """What known events begin with that say nothing which another does not."""
+_OWN_NEWS = frozenset({"cancellation", "configuration", "file_created", "model_retry"})
+"""What `session.info` says that another event says too, or that we asked for."""
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"create": "add", "add": "add", "delete": "delete"}
 
 
@@ -214,6 +216,8 @@ class Stream:
         yield self._notice(event, "agent_warning", str(event.data.get("message")), "warning")
 
     def _info(self, event: SessionEvent) -> Iterator[Action]:
+        if event.data.get("infoType") in _OWN_NEWS:
+            return
         yield self._notice(event, f"agent_info_{event.data.get('infoType')}", str(event.data.get("message")), "info")
 
     def _compacted(self, event: SessionEvent) -> Iterator[Action]:

@@ -20,6 +20,8 @@ __all__ = [
     "Requested",
     "SessionAnswer",
     "SessionTold",
+    "Task",
+    "Tasks",
     "ToolOutput",
 ]
 
@@ -151,3 +153,17 @@ class Question(Part):
 
     question: str
     choices: list[str] = Field(default_factory=list[str])
+
+
+class Task(Part):
+    """A command or a sub-agent; its mode is `background` once the turn goes on without it."""
+
+    id: str
+    status: str = ""
+    mode: str = Field(default="", alias="executionMode")
+
+
+class Tasks(Part):
+    """The answer to `session.tasks.list`."""
+
+    tasks: list[Task] = Field(default_factory=list[Task])
