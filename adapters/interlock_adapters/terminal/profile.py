@@ -36,9 +36,15 @@ def _pattern(text: str) -> str:
 
 def _inside(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or not path:
-        message = "is no path below the run's private folder: give it relative, without `..`"
+        message = f"{path!r} is no path below the run's private folder: give it relative, without `..`"
         raise ValueError(message)
     return path
+
+
+def _below(files: Map[str]) -> Map[str]:
+    for path in files:
+        _inside(path)
+    return files
 
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
@@ -202,7 +208,7 @@ class Profile(Model):
     """Variables that never reach the agent; a final `*` stands for any ending."""
     private_home: bool = True
     """Whether HOME is an empty folder of the run's own."""
-    files: Map[str] = Field(default_factory=FrozenMap[str])
+    files: Annotated[Map[str], AfterValidator(_below)] = Field(default_factory=FrozenMap[str])
     """What is written into the private folder, by path; HOME is `home` there."""
     obeys: tuple[str, ...] = ()
     """Files of a workspace that the agent would obey, and no option keeps it from that."""
@@ -222,7 +228,7 @@ class Profile(Model):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Profile:
-        names = [name for question in self.question for name in question.calls]
+        names = [name for question in self.question for name in {question.name, *question.calls}]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             message = f"question: the name {twice[0]!r} is there twice; give each question a name of its own"

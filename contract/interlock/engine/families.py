@@ -67,8 +67,10 @@ def _users(family_name: str, family: Family) -> dict[str, Path]:
 
 def _read(path: Path) -> str:
     try:
+        if not path.is_file():
+            raise ConfigurationError(str(path), "cannot be read: there is no such file")
         if path.stat().st_size > LARGEST:
-            raise ConfigurationError(str(path), f"is larger than {LARGEST} bytes")
+            raise ConfigurationError(str(path), f"cannot be read: it is larger than {LARGEST} bytes")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(path), f"cannot be read: {error}") from error
