@@ -15,7 +15,7 @@ from interlock.events import Notice, Raw
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
 from interlock.model import JsonValue
-from interlock.outcome import Reason, Status
+from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
 from interlock_adapters.copilot.prompt import hooks
 from interlock_adapters.copilot.prompt.calls import Calls
@@ -110,9 +110,10 @@ class PromptCodec:
         return [action for line in self._framer.close() for action in self._line(line)]
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
-        """The usage of the run is known only now."""
+        """The usage is known only now; of a session that goes on the file counts earlier runs too."""
         how = f"exit {code}" if signal is None else f"signal {signal}"
-        return self._end(replace(self._ending(how, code), usage=usage_in(files.get(USAGE_FILE))))
+        usage = Usage() if self._resumed else usage_in(files.get(USAGE_FILE))
+        return self._end(replace(self._ending(how, code), usage=usage))
 
     def _ending(self, how: str, code: int | None) -> Ending:
         return ending(self._stream.told, resumed=self._resumed, how=how, code=code)
