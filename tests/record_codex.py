@@ -227,7 +227,7 @@ CASES |= {f"exec-{name}": over("exec", case) for name, case in EXEC.items()}
 
 REDACTIONS = (
     "times, durations and process ids are 1, message ids lose their number",
-    "the lists of hooks and the threads have only the members that say what is in force",
+    "lists of hooks, layers of the configuration and threads have only the members that say what is in force",
     "what the CLI warns of in prose of its own stands as (words of the CLI)",
 )
 
@@ -266,6 +266,8 @@ def trim(line: dict[str, Any]) -> dict[str, Any]:
         case {"result": {"data": [{"hooks": _}, *_]}}:
             for place in line["result"]["data"]:
                 place["hooks"] = [{key: hook[key] for key in hook if key in KEPT_HOOK} for hook in place["hooks"]]
+        case {"result": {"layers": [*layers]}}:
+            line["result"] = {"layers": [_layer(layer) for layer in layers]}
         case {"result": {"thread": {**thread}}}:
             begun = {key: value for key, value in line["result"].items() if key in KEPT_BEGUN}
             line["result"] = {**begun, "thread": {key: thread[key] for key in thread if key in KEPT_THREAD}}
@@ -278,6 +280,12 @@ def trim(line: dict[str, Any]) -> dict[str, Any]:
         case _:
             pass
     return line
+
+
+def _layer(layer: dict[str, Any]) -> dict[str, Any]:
+    """Of a layer of the configuration whose it is; our own stands in argv."""
+    ours = layer["name"]["type"] == "sessionFlags"
+    return {key: {} if ours and key == "config" else layer[key] for key in layer if key != "version"}
 
 
 STUDIO = Studio(
