@@ -231,6 +231,28 @@ BEHAVIOURS = (
         "anthropics/claude-agent-sdk-python#55, anthropics/claude-code#64326",
     ),
     Behaviour("batch:one-failure", "One failed run harms no other.", "inkbox-ai/claude-code-plugin#11"),
+    Behaviour("batch:counted-once", "Each run of a batch is counted once, with its own answer."),
+    Behaviour("batch:killed", "A driver that is killed at any moment loses no counted run, and runs none again."),
+    Behaviour("batch:resume", "A resumed batch runs only what is not counted, and refuses other tasks."),
+    Behaviour("batch:second-driver", "A second driver of one batch is refused."),
+    Behaviour("batch:journal", "The journal can be read at every cut; a line that was changed is noticed."),
+    Behaviour("batch:forged", "An outcome that the journal does not name by its digest is never believed."),
+    Behaviour("batch:disk", "A full disk or an unwritable folder is a clear error, and nothing counted is lost."),
+    Behaviour("batch:retries", "Transient and lost attempts are made again, within bounds, as new ones."),
+    Behaviour(
+        "batch:throttled",
+        "Throttled runs burn no attempt; the agent's share shrinks and recovers.",
+        "anthropics/claude-code#28489, anthropics/claude-code#53922",
+    ),
+    Behaviour("batch:exhausted", "An exhausted quota pauses its agent alone, until it is reset."),
+    Behaviour("batch:budget", "No run is admitted that the budget cannot pay for.", "SWE-agent/SWE-agent#979"),
+    Behaviour("batch:cancel", "Cancelling or leaving a batch ends everything that it started."),
+    Behaviour("batch:given", "Runs that may write never share a directory at one time.", "siteboon/claudecodeui#883"),
+    Behaviour("batch:workspaces", "Each attempt has a copy or a worktree of its own, and nothing else is changed."),
+    Behaviour(
+        "batch:asking", "Approvals of a batch's runs are answered while they run, and withdrawn when they are lost."
+    ),
+    Behaviour("batch:executor", "An executor that loses attempts, or makes them twice, changes no count."),
     # ---- tampering --------------------------------------------------------------------------------------------------
     Behaviour("tampering:answers", "What the agent runs cannot answer our questions in our place unnoticed."),
     Behaviour("tampering:next-run", "What one run can write is not read as configuration by the next."),
@@ -241,7 +263,9 @@ BEHAVIOURS = (
     Behaviour("kit:record", "The program that records stands between engine and agent and changes nothing."),
     Behaviour("kit:replay", "A replay says what was said, once it is told what was told, or fails as it is told to."),
     Behaviour("kit:conformance", "Each numbered check catches the bug that it is there for, and no other does."),
-    Behaviour("kit:replay:endpoint", "What an agent calls our endpoints with is recorded, and a replay calls the same."),
+    Behaviour(
+        "kit:replay:endpoint", "What an agent calls our endpoints with is recorded, and a replay calls the same."
+    ),
     Behaviour("kit:conformance:codex", "The Codex adapter keeps the contract, by recordings of both transports."),
     Behaviour("kit:conformance:claude", "The Claude adapter keeps the contract, by recordings of both pinned CLIs."),
     Behaviour("kit:third-party-adapter", "An adapter of another package is found by its entry point and checked."),

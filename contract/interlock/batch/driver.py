@@ -56,6 +56,8 @@ class Driver:
         self.store = store
         self.options = options
         self.executor = executor
+        self.ready = anyio.Event()
+        """What an earlier driver left is taken up, or cannot be."""
         self.finished = anyio.Event()
         self.failure: BatchError | None = None
         self.feed = Feed()
@@ -126,6 +128,7 @@ class Driver:
         finally:
             self.store.close()
             self.feed.close()
+            self.ready.set()
             self.finished.set()
             self.count_changed.set()
 
@@ -160,6 +163,7 @@ class Driver:
         for index, agent in enumerate(self.store.tasks.agents):
             if self.history.counted(self.store.tasks.ids[index]) is None:
                 self._lane(agent).add(index)
+        self.ready.set()
         if left_open:
             with anyio.move_on_after(AFTER_A_KILL):
                 await self._until_ending()

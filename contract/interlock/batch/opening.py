@@ -184,6 +184,13 @@ class _Opened(AbstractAsyncContextManager[Batch]):
             raise
         self._driver = driver
         start_root(driver.main, f"interlock batch {store.id}")
+        try:
+            await driver.ready.wait()
+            if driver.failure is not None:
+                raise driver.failure
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return Batch(driver)
 
     async def __aexit__(

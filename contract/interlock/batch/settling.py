@@ -202,9 +202,9 @@ class Settling:
                 "branch": result.branch if result is not None else live.branch,
             }
         )
-        await self._driver.commit(line, record=record)
         if _keep(self._driver.places.workspace(live.task)) == "none":
             await self._discard(live, ended)
+        await self._driver.commit(line, record=record)
 
     async def dropped(self, index: int) -> None:
         """Count a run that was cancelled before it started."""

@@ -79,7 +79,6 @@ class Store:
         """Close everything and give back the lock; idempotent."""
         if self._journal is not None:
             self._journal.close()
-        self.tasks.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -225,12 +224,8 @@ def _found_or_made(folder: Path, tasks: Iterable[Task | Request] | None) -> Task
     if head is None:
         return _made(folder, tasks)
     found = TaskFile(folder, head)
-    try:
-        if tasks is not None:
-            found.compare(tasks)
-    except BaseException:
-        found.close()
-        raise
+    if tasks is not None:
+        found.compare(tasks)
     return found
 
 

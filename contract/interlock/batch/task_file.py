@@ -52,20 +52,16 @@ class TaskFile:
         self.agents: list[str] = []
         """By index, as is the next."""
         self.index: dict[str, int] = {}
-        self._fd = -1
+        self._path = folder / "tasks.jsonl"
         try:
-            self._fd = os.open(folder / "tasks.jsonl", os.O_RDONLY | os.O_CLOEXEC)
             self._survey()
         except OSError as error:
             raise self._damaged(0, f"it cannot be read: {error.strerror}") from error
-        except BaseException:
-            self.close()
-            raise
 
     def _survey(self) -> None:
         digest, offset = hashlib.sha256(), 0
         names: dict[str, str] = {}
-        with os.fdopen(os.dup(self._fd), "rb") as file:
+        with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 digest.update(line)
                 self._starts.append(offset)
@@ -90,9 +86,8 @@ class TaskFile:
 
     def read(self, index: int) -> Task:
         """One task; raises `JournalDamaged`."""
-        begin, end = self._starts[index], self._starts[index + 1]
         try:
-            return Task.parse_json(os.pread(self._fd, end - begin, begin))
+            return Task.parse_json(self._line(index))
         except (OSError, ValidationError) as error:
             raise self._damaged(index + 1, f"the task cannot be read: {error}") from error
 
@@ -102,18 +97,16 @@ class TaskFile:
         for number, (run, line) in enumerate(encoded(tasks), 1):
             if number > self.head.total:
                 break
-            begin, end = self._starts[number - 1], self._starts[number]
-            if os.pread(self._fd, end - begin, begin) != line:
+            if self._line(number - 1) != line:
                 raise TasksChanged(str(self._folder), f"task {number} ({run}) is not the one it was begun with")
         if number != self.head.total:
             found = f"more than {self.head.total}" if number > self.head.total else str(number)
             raise TasksChanged(str(self._folder), f"it was begun with {self.head.total} tasks, and {found} are given")
 
-    def close(self) -> None:
-        """Close the file; idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _line(self, index: int) -> bytes:
+        begin, end = self._starts[index], self._starts[index + 1]
+        with self._path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - begin, begin)
 
 
 class _Agent(Model):

@@ -16,11 +16,7 @@ __all__ = ["AttemptView", "BatchView", "RunView", "read_batch"]
 def read_batch(folder: str | os.PathLike[str]) -> BatchView:
     """The batch in this folder, as it stands now; raises `JournalDamaged`, or `ConfigurationError` if there is none."""
     store = Store.look(Path(folder).expanduser().absolute())
-    try:
-        return BatchView(store, store.history(detailed=True))
-    except BaseException:
-        store.close()
-        raise
+    return BatchView(store, store.history(detailed=True))
 
 
 class BatchView:
@@ -58,7 +54,3 @@ class BatchView:
     def folder_of(self, run: str, attempt: str) -> Path:
         """Where `request.json`, `events.jsonl`, `outcome.json` and `stderr.txt` of an attempt are."""
         return self._store.attempt_folder(run, attempt)
-
-    def close(self) -> None:
-        """Close the file of tasks; the view then gives no results any more."""
-        self._store.close()
