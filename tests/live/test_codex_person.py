@@ -254,6 +254,24 @@ async def test_what_lies_about_runs_nothing_says_nothing_and_permits_nothing(cod
     assert prompt in json.dumps(played.requests[0].body, ensure_ascii=False)
 
 
+async def test_a_sub_agent_is_given_no_skill_that_the_model_names(codex):
+    litter(codex)
+    spawn = ToolCall("multi_agent_v1/spawn_agent", {"message": "INNER: use $evil and $evil2"}, "outer")
+    outer = iter([Turn(spawn), Turn(shell("sleep 1", "wait")), DONE])
+
+    def reply(request):
+        return Turn(Text("report")) if is_inner(request) else next(outer)
+
+    def is_inner(request) -> bool:
+        return b"INNER" in request.raw and b"the outer prompt" not in request.raw
+
+    fields = {"model": "gpt-5.4", "prompt": "the outer prompt", "permission": {"posture": "full"}}
+    played = await codex.play([reply] * 4, **fields)
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    assert [is_inner(request) for request in played.requests].count(True) == 1
+    assert not played.knows(b"tiger-lily")
+
+
 async def test_exec_takes_no_prompt_that_may_name_a_skill(codex):
     with pytest.raises(Unsupported) as caught:
         await codex.play([DONE], prompt="say $HOME", transport="exec")

@@ -253,6 +253,8 @@ def confirm(sitting: Sitting) -> None:
              "trustStatus": "trusted", "currentHash": hooks.hash_of(event), "enabled": True}
             for event, known in hooks.EVENTS.items()
         ]}]},
+        "config/read": {"layers": [{"name": {"type": "sessionFlags"}, "config": {"hooks": {}}}]},
+        "skills/list": {"data": [{"skills": []}]},
         "account/read": {"account": {"type": "apiKey"}},
         "thread/start": {"thread": {"id": "th"}, "model": "m", "cwd": "/repo", "sandbox": sandbox.policy(order),
                          **permission},
