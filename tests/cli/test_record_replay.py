@@ -15,7 +15,9 @@ from interlock_fixtures.replay import Faults
 from interlock_fixtures.scripted_agent.launcher import install
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
 
-KEPT = Path(__file__).parents[2] / "fixtures/recordings/claude/2.1.332"
+RECORDINGS = Path(__file__).parents[2] / "fixtures/recordings"
+KEPT = RECORDINGS / "claude/2.1.332"
+CODEX = RECORDINGS / "codex/0.171.0"
 SCRIPT = [[{"tool": "Bash", "input": {"command": "echo hi > made"}, "id": "t1"}, {"text": "done"}]]
 
 
@@ -140,6 +142,33 @@ def test_the_real_cli_is_recorded_and_replayed(cli: Cli) -> None:
 )
 def test_a_kept_recording_ends_as_it_did(cli: Cli, case: str, code: int, said: str) -> None:
     done = cli.interlock("replay", str(KEPT / case))
+    assert done.returncode == code, done.stderr
+    assert said in (done.stdout + done.stderr).decode()
+
+
+@pytest.mark.behaviour("kit:replay:endpoint")
+@pytest.mark.parametrize(
+    ("case", "code", "said"),
+    [
+        ("shell", 0, "Bash touch made; echo hi"),
+        ("shell-deny", 0, "denied by interceptor 'recorded': out of bounds"),
+        pytest.param("shell-replace", 0, "its output was replaced", marks=pytest.mark.slow),
+        ("approve-edited", 0, "touch edited"),
+        pytest.param("decline", 0, "(user): the user declined this action", marks=pytest.mark.slow),
+        ("decline-and-stop", 130, "stopped by a denial: enough"),
+        pytest.param("leave-sandbox", 0, "done", marks=pytest.mark.slow),
+        pytest.param("patch-modify", 0, "done", marks=pytest.mark.slow),
+        pytest.param("code-deny", 0, "out of bounds", marks=pytest.mark.slow),
+        pytest.param("question", 0, "done", marks=pytest.mark.slow),
+        ("interrupt-question", 130, "cancelled"),
+        ("conversation", 0, "more"),
+        pytest.param("sub-agent", 0, "done", marks=pytest.mark.slow),
+        pytest.param("exec-shell", 0, "touch made; echo hi", marks=pytest.mark.slow),
+        ("exec-auth", 1, "auth"),
+    ],
+)
+def test_a_kept_recording_of_codex_calls_us_again_and_ends_as_it_did(cli: Cli, case: str, code: int, said: str) -> None:
+    done = cli.interlock("replay", str(CODEX / case))
     assert done.returncode == code, done.stderr
     assert said in (done.stdout + done.stderr).decode()
 
