@@ -139,6 +139,8 @@ class Studio:
     """Whether a session can be given an id; else the first run says which it has."""
     environ: Callable[[], Mapping[str, str]] = dict
     """Of our own process, beside HOME."""
+    prepare: Callable[[Path], None] = lambda _: None
+    """What else there must be in the folder of a run."""
     paths: Callable[[], Mapping[str, str]] = dict
     """What else stands for what in a recording."""
 
@@ -179,6 +181,7 @@ class Studio:
             (folder / path).mkdir()
         for path in ("a.txt", "b.txt"):
             (folder / "repo" / path).write_text("a heron\n", "utf-8")
+        self.prepare(folder)
         before = dict(os.environ)
         os.environ.update({"HOME": str(folder / "home"), **self.environ()})
         try:

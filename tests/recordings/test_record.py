@@ -20,7 +20,7 @@ from interlock_adapters.claude import adapter
 from interlock_fixtures.clis import clis_required, find_cli
 from interlock_fixtures.conformance import run_checks, subject_of
 from interlock_fixtures.conformance.registry import checks
-from interlock_fixtures.message_framing import framed
+from interlock_fixtures.message_framing import body, framed
 from interlock_fixtures.record import Recorder, recorded
 from interlock_fixtures.recording import Wire, load_recording, save_recording, whole_messages
 from interlock_fixtures.scripted_agent.launcher import install
@@ -120,38 +120,44 @@ import json, os, sys
 header = sys.stdin.buffer.readline()
 sys.stdin.buffer.readline()
 said = json.loads(sys.stdin.buffer.read(int(header.split(b":")[1])))
-for body in ({"place": os.getcwd(), "more": "x" * 99}, {"over": said}):
+told = {name: value for name, value in os.environ.items() if name.startswith("HELLO_")}
+for body in ({"place": os.getcwd(), "more": "x" * 99}, {"gone": 1}, {"told": told}, {"over": said}):
     data = json.dumps(body).encode()
     sys.stdout.buffer.write(b"Content-Length: %d\\r\\n\\r\\n%b" % (len(data), data))
 """
 
 
 @pytest.mark.anyio
-async def test_frames_are_redacted_and_trimmed_and_announce_their_new_length(tmp_path, monkeypatch) -> None:
+async def test_frames_are_redacted_and_trimmed_or_left_out_and_announce_their_new_length(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     workspace = tmp_path / "a-place-with-a-long-name"
     workspace.mkdir()
     program = tmp_path / "hello"
     program.write_text(f"#!{sys.executable}\n{HELLO}", "utf-8")
     program.chmod(0o755)
-    hello = LineAdapter(
-        "hello",
-        FramedCodec,
-        lambda order: Launch((Argument(order.host.binary),), {}, ladder=DESCENT),
-        install_hint="write one",
-    )
+    variables = {
+        "HELLO_KEY": "hunter2",
+        "HELLO_URL": "https://service.example/v1",
+        "HELLO_LOCAL": "http://127.0.0.1:4711/v1",
+        "HELLO_SWITCH": "true",
+    }
+    hello = LineAdapter("hello", FramedCodec, start_binary, install_hint="write one", key_variables=tuple(variables))
 
     def trim(message):
-        return {name: value for name, value in message.items() if name != "more"}
+        return None if "gone" in message else {name: value for name, value in message.items() if name != "more"}
 
     with Recorder(hello, program, "1", trim) as recorder:
-        request = Request(agent="hello", prompt="go", cwd=str(workspace), binary=str(recorder.program))
+        fields = {"cwd": str(workspace), "binary": str(recorder.program), "env": variables}
+        request = Request(agent="hello", prompt="go", **fields)
         async with Client(state=tmp_path / "state") as client:
             assert (await client.run(request)).ok
         recording = recorder.recording("hello", recorded_by="a test")
     assert recording.meta.framing == "content_length"
     assert recording.messages("stdin") == [framed("content_length", b'{"prompt": "go"}')]
-    place, over = recording.messages("stdout")
+    place, told, over = recording.messages("stdout")
+    shown = {**variables, "HELLO_KEY": "placeholder", "HELLO_URL": "placeholder"}
+    shown["HELLO_LOCAL"] = "http://127.0.0.1:8000/v1"
+    assert json.loads(body(told))["told"] == dict(recording.meta.request["env"]) == shown
     assert place == framed("content_length", b'{"place":"/repo"}')
     assert over == framed("content_length", b'{"over": {"prompt": "go"}}')
 
