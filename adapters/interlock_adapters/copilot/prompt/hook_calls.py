@@ -153,7 +153,7 @@ class HookCalls:
             yield Reply(hooks.PROMPT, request, hooks.NOTHING)
         elif body.prompt.strip() == PLACEHOLDER:
             yield from self._release(request, body)
-        elif body.prompt.startswith(NOTIFICATION) and self.order.needs.replace:
+        elif body.prompt.startswith(NOTIFICATION) and self.order.needs.chain_after:
             message = "what a command or a sub-agent said in the background would be shown to the model unjudged"
             yield Stop(Reason.UNREPLACEABLE, message)
         else:
@@ -281,10 +281,12 @@ class HookCalls:
         yield from actions
 
     def _answered(self, asked: _Asked, verdict: Verdict) -> Iterator[Action]:
+        """Raises for a verdict that does not fit the stage."""
+        ran = asked.channel in {hooks.AFTER, hooks.FAILED}
         match verdict:
             case Proceed() if asked.channel == hooks.PERMISSION:
                 yield from self._said(asked, hooks.GRANT)
-            case Proceed():
+            case Proceed() if not ran:
                 yield from self._passed(asked, verdict)
             case Refuse(reason) if asked.channel == hooks.BEFORE:
                 yield from self._said(asked, hooks.deny(reason))
@@ -292,20 +294,18 @@ class HookCalls:
                 yield from self._said(asked, hooks.REFUSALS[hooks.PERMISSION])
             case Refuse(reason):
                 yield from self._shown(asked, reason, is_error=True)
-            case Keep():
+            case Keep() if ran:
                 yield from self._said(asked, hooks.NOTHING)
-            case Substitute(output, is_error):
+            case Substitute(output, is_error) if ran:
                 text = output if isinstance(output, str) else canonical_json(output).decode()
                 yield from self._shown(asked, text, is_error=asked.is_error if is_error is None else is_error)
-            case Defer():
-                raise TypeError("this agent has no rules of its own that could decide")
+            case Proceed() | Keep() | Substitute() | Defer():
+                raise TypeError(f"{type(verdict).__name__} is no answer here")
             case _:
                 assert_never(verdict)
 
     def _passed(self, asked: _Asked, verdict: Proceed) -> Iterator[Action]:
         state = asked.state
-        if asked.channel != hooks.BEFORE:
-            raise TypeError("this verdict is none on a call that has run")
         native = verdict.input if verdict.changed else asked.told
         if isinstance(native, str) is not (state.name == PATCH) or not isinstance(native, str | dict):
             raise TypeError("an input of this agent is an object, and a patch a text")
@@ -314,7 +314,7 @@ class HookCalls:
             yield from self._denied(asked.requests[0], state, reason)
             return
         state.let_through, state.decided = True, native
-        state.told = wrapped(state.name, native, at_once=self.order.needs.replace)
+        state.told = wrapped(state.name, native, at_once=self.order.needs.chain_after)
         unchanged = same_json(state.told, asked.told)
         yield from self._said(asked, hooks.NOTHING if unchanged else hooks.modify(state.told))
 
