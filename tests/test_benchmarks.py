@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from interlock_fixtures.clis import clis_required, find_cli
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -13,3 +17,16 @@ def test_a_quick_benchmark_prints_its_row_in_the_table() -> None:
     assert done.returncode == 0, done.stderr
     assert "| chain " in done.stdout
     assert "claude-agent-sdk" in done.stdout
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_a_quick_benchmark_of_a_real_cli_prints_a_row_for_each_contestant() -> None:
+    if find_cli("codex", "newest") is None and not clis_required():
+        pytest.skip("the real CLI is not installed: run `npm ci` in fixtures/clis")
+    argv = [sys.executable, "-m", "benchmarks", "codex", "--quick"]
+    done = subprocess.run(argv, check=False, cwd=ROOT, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert rows[1:5] == ["bare exec", "interlock exec", "bare app-server", "interlock app-server"]
+    assert "failed" not in done.stdout
