@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 
 from interlock.adapter import Argument, Codec, LadderStep, Launch, LaunchFile, Order
-from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
+from interlock.capabilities import EVERY_KIND, Capabilities, Hole, ToolClass, Unbacked, Unmet
 from interlock.model import JsonValue
 from interlock.permission import Backstop, Otherwise
 from interlock.request import HttpServer, NewSession, StdioServer
@@ -54,6 +54,7 @@ CAPABILITIES = Capabilities(
             what="what a command or a sub-agent says in the background, which the agent reads by itself",
             before=False,
             closed_by="where outputs are judged nothing runs in the background; after 600 s the run is stopped",
+            tool_class=ToolClass.BACKGROUND_SHELL,
         ),
         Hole(
             what="the output of a failed call",
@@ -71,10 +72,18 @@ CAPABILITIES = Capabilities(
         ),
     ),
     backstops=(Backstop.FLAGS,),
+    unbacked=(
+        Unbacked(
+            backstop=Backstop.FLAGS,
+            tool_classes=frozenset({
+                ToolClass.READ, ToolClass.SEARCH, ToolClass.SHELL_INPUT, ToolClass.AGENT, ToolClass.UNKNOWN,
+            }),
+        ),
+    ),
     otherwise=frozenset({Otherwise.DENY, Otherwise.CHAIN}),
     new_session_id=True,
     resume=True,
-    mcp_servers=frozenset({"stdio", "http", "sse"}),
+    mcp_servers=frozenset({"stdio", "http"}),
     efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
     instructions=True,
     add_dirs=True,
