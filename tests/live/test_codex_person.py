@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import stat
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import anyio
 import pytest
 
-from interlock import Unsupported
+from interlock import Client, Unsupported
 from interlock.events import Raw
 from interlock_adapters.codex import environment
 from interlock_fixtures.scripted_model import HttpError, ScriptedModel, Text, ToolCall, Turn
@@ -84,6 +86,47 @@ async def test_a_key_of_the_environment_logs_in_and_is_seen_nowhere(codex, monke
     left = [path for path in codex.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert left == []
     assert not (codex.home / ".codex").exists()
+
+
+@pytest.fixture
+def way_out(monkeypatch) -> Iterator[tuple[set[str], threading.Event]]:
+    """The only way out of this machine leads nowhere: whom somebody tried to reach by it, and word of the service."""
+    tried: set[str] = set()
+    reached = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                link, _ = listener.accept()
+            except OSError:
+                return
+            with link:
+                host = link.recv(4096).split(b" ")[1].decode()
+                tried.add(host)
+                if host == "api.openai.com:443":
+                    reached.set()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{listener.getsockname()[1]}")
+    yield tried, reached
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+@BOTH
+async def test_with_a_key_nobody_is_called_but_its_service(codex, monkeypatch, way_out, transport):
+    tried, reached = way_out
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with ScriptedModel([]) as unused:
+        env = {"NO_PROXY": "127.0.0.1"}
+        request = codex.request(unused, env=env, extra_args=(), transport=transport, permission={"posture": "read"})
+    async with Client(state=codex.state) as client, client.stream(request):
+        assert await anyio.to_thread.run_sync(reached.wait, 30)
+    assert tried == {"api.openai.com:443"}
 
 
 @BOTH

@@ -22,8 +22,9 @@ from interlock_adapters.codex.login import KEYS, store_of
 __all__ = ["arguments", "mcp_servers", "quiet_arguments", "toml", "unmet_servers"]
 
 _OFF = (
-    *("apps", "browser_use", "browser_use_external", "computer_use", "goals", "image_generation", "in_app_browser"),
-    *("memories", "plugins", "remote_plugin", "shell_snapshot", "skill_mcp_dependency_install", "tool_suggest"),
+    *("api_key_model_discovery", "apps", "browser_use", "browser_use_external", "computer_use", "goals"),
+    *("image_generation", "in_app_browser", "memories", "plugins", "remote_plugin", "shell_snapshot"),
+    *("skill_mcp_dependency_install", "tool_suggest"),
 )
 """Hosted or self-installing tools, calls to other hosts, and a snapshot of the shell that commands could change."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
