@@ -26,6 +26,8 @@ def ending(
     told = files.get(ends.file, b"").decode("utf-8", "replace") if ends.file else printed
     text = _answer(profile, files) if profile.answer else printed.strip() or None
     status, reason, message = _judge(ends, code, signal, told)
+    if status is Status.FAILED and (last := printed.strip().rpartition("\n")[2].strip()):
+        message = f"{message}; the last line that it printed: {last}"
     if status is Status.COMPLETED and profile.answer and text is None:
         status, reason, message = Status.FAILED, Reason.NO_OUTPUT, "the agent ended well and left no answer"
     usage, cost = _usage(ends, told)
@@ -41,7 +43,7 @@ def _judge(ends: Ends, code: int | None, signal: int | None, told: str) -> tuple
         how = f"exit {code}" if signal is None else f"signal {signal}"
         return Status.FAILED, Reason.CRASHED, f"the agent ended with {how}"
     if ends.marker is not None and not re.search(ends.marker, told, re.MULTILINE):
-        return Status.FAILED, Reason.PROTOCOL, f"the agent ended without the sign that it had done (exit {code})"
+        return Status.FAILED, ends.missing, f"the agent ended without the sign that it had done (exit {code})"
     return Status.COMPLETED, None, ""
 
 

@@ -150,6 +150,8 @@ class Ends(Model):
     """A file in the private folder in which the agent writes what happened."""
     marker: Pattern | None = None
     """Without it the run did not complete: looked for in `file`, or else in the lines that were printed."""
+    missing: Reason = Reason.PROTOCOL
+    """Why a run without the marker failed, if that is known."""
     failures: tuple[Failure, ...] = ()
     """Looked for where `marker` is."""
     usage: Pattern | None = None
