@@ -2,8 +2,10 @@
 
 import pytest
 
+from interlock.actions import Reply
 from interlock_adapters.codex import adapter
-from interlock_fixtures.conformance import checks, subject_of
+from interlock_adapters.codex.app_server.codec import AppServerCodec
+from interlock_fixtures.conformance import checks, run_checks, subject_of
 
 SHOWN_LIVE = frozenset({"asks_in_parallel", "confines", "network_switch", "replace_failed"})
 """By tests/live/test_codex_*.py; `EVIDENCE` in test_codex_claims.py says by which test."""
@@ -62,3 +64,36 @@ def test_what_the_agent_calls_us_with_is_in_the_recordings_of_app_server(codex) 
         channels = [wire.channel for wire in recording.wire]
         assert channels.count("call") == channels.count("answer") + channels.count("hangup") >= 2, recording.name
         assert dict(recording.meta.endpoints) == {"hooks": "mcp"}
+
+
+class Silent(AppServerCodec):
+    """Never answers a call of its endpoint that somebody decided about."""
+
+    def decided(self, key, stage, verdict):
+        return [action for action in super().decided(key, stage, verdict) if not isinstance(action, Reply)]
+
+
+class Nodding(AppServerCodec):
+    """Says yes to every call, whatever was decided."""
+
+    def decided(self, key, stage, verdict):
+        told = super().decided(key, stage, verdict)
+        return [Reply(one.channel, one.key, b"") if isinstance(one, Reply) else one for one in told]
+
+
+class Deaf(AppServerCodec):
+    """Raises at a call that it cannot read."""
+
+    def called(self, channel, key, body):
+        body.decode().index('"_meta"')
+        return super().called(channel, key, body)
+
+
+@pytest.mark.parametrize(("codec", "caught"), [(Silent, {11, 30, 31}), (Nodding, {11, 31, 33}), (Deaf, {24})])
+def test_a_bug_in_the_answers_to_calls_of_the_endpoint_is_caught(codec, caught, codex, planted) -> None:
+    subject = codex("app-server")
+    chosen = [one for one in subject.recordings if one.meta.case in {"shell-deny", "shell-replace", "patch"}]
+    transport = planted.Round(adapter.transports[1], codec=codec)
+    subject = subject_of(planted.Round(adapter, transports=(transport,)), chosen)
+    report = run_checks(subject, [check for check in checks() if check.number in {10, 11, 24, 30, 31, 32, 33}])
+    assert caught <= set(report.failed), report.describe()
