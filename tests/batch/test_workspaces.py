@@ -1,7 +1,6 @@
 """Where attempts work: a copy, a worktree, and what never happens to the original."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -54,8 +53,6 @@ async def test_each_attempt_works_in_a_fresh_copy_and_the_original_stays(batches
     (source / "inside").symlink_to("deep/file")
     (source / "dangling").symlink_to("nowhere")
     os.mkfifo(source / "fifo")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(source / "sock"))
     (source / "deep").chmod(0o550)
     try:
         binary = batches.first(
@@ -74,7 +71,7 @@ async def test_each_attempt_works_in_a_fresh_copy_and_the_original_stays(batches
     assert (copy / "deep").stat().st_mode & 0o777 == 0o550
     assert (copy / "dangling").readlink() == Path("nowhere")
     assert names(copy) == ["dangling", "deep", "inside", "proof"]
-    assert any("3 socket" in text or "2 socket" in text for text in found["r"].outcome.warnings)
+    assert any(text.startswith("1 socket(s)") for text in found["r"].outcome.warnings)
     assert names(copy.parent) == [copy.name]  # that of the attempt that crashed is gone
 
 
@@ -108,10 +105,8 @@ async def test_each_attempt_has_a_worktree_on_a_branch_of_its_own_and_no_hook_ru
 ) -> None:
     for hook in ("reference-transaction", "post-index-change"):
         (repository / ".git" / "hooks" / hook).unlink()  # those that git runs unasked make a repository untrusted
-    tasks = [
-        batches.task(shell("cat a.txt && echo two > b.txt"), {"text": "ok"}, id=f"r{n}", cwd=f"{repository}/sub")
-        for n in (1, 2)
-    ]
+    steps = shell("cat a.txt && echo two > b.txt"), {"text": "ok"}
+    tasks = [batches.task(*steps, id=f"r{n}", cwd=f"{repository}/sub") for n in (1, 2)]
     found = await batches.results(tasks, workspace=Worktree())
     assert all(result.ok for result in found.values()), found
     first, second = (Path(found[f"r{n}"].workspace) for n in (1, 2))

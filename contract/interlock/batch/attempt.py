@@ -34,6 +34,7 @@ from interlock.batch.wire import (
 )
 from interlock.batch.workspaces import Made, WorkspaceFailed, make_workspace
 from interlock.engine.client import Client
+from interlock.engine.registry import find_adapter
 from interlock.engine.run import Run
 from interlock.errors import ConfigurationError, InterlockError, NotOpen, RunEnded
 from interlock.events import (
@@ -84,6 +85,13 @@ def tokens_of(usage: Usage) -> int | None:
     counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
+
+
+def _bounds_itself(request: Request) -> bool:
+    """Whether a bound in USD changes nothing but that; raises `UnknownAgent`."""
+    transports = find_adapter(request.agent).transports
+    asked = [one for one in transports if request.transport in {"auto", one.name}]
+    return bool(asked) and all(one.capabilities.budget_usd for one in asked)
 
 
 def _unheard(_news: bytes) -> None:
@@ -174,8 +182,13 @@ class _Attempt:
             return await self._drive(client, request)
 
     def _request(self) -> Request:
-        request = self._spec.request
-        return request if request.cwd == self._made.cwd else request.model_copy(update={"cwd": self._made.cwd})
+        """The request in its workspace, and with what it reserved as a bound, if its agent can hold itself to one."""
+        request, most = self._spec.request, self._spec.most_usd
+        if request.cwd != self._made.cwd:
+            request = request.model_copy(update={"cwd": self._made.cwd})
+        if most is None or request.limits.budget_usd is not None or not _bounds_itself(request):
+            return request
+        return request.model_copy(update={"limits": request.limits.model_copy(update={"budget_usd": most})})
 
     async def _drive(self, client: Client, request: Request) -> Outcome:
         async with client.stream(request, answered=self._spec.asking) as run, anyio.create_task_group() as group:

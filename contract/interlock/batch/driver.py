@@ -132,6 +132,12 @@ class Driver:
             self.finished.set()
             self.count_changed.set()
 
+    async def taken_up(self) -> None:
+        """Wait until what an earlier driver left is taken up; raises `BatchError` if it cannot be."""
+        await self.ready.wait()
+        if self.failure is not None:
+            raise self.failure
+
     async def _drive(self) -> None:
         async with anyio.create_task_group() as group:
             self._group = group

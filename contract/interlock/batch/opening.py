@@ -185,9 +185,7 @@ class _Opened(AbstractAsyncContextManager[Batch]):
         self._driver = driver
         start_root(driver.main, f"interlock batch {store.id}")
         try:
-            await driver.ready.wait()
-            if driver.failure is not None:
-                raise driver.failure
+            await driver.taken_up()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
