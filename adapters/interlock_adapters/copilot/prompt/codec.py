@@ -32,7 +32,7 @@ EXITING = "exiting"
 """The key of the `Wake` for a process that does not exit after its last line."""
 EXIT_LIMIT = 5.0
 """Seconds."""
-TERMINAL = frozenset({"result", "session.error"})
+TERMINAL = ("result", "session.error")
 
 
 class PromptCodec:

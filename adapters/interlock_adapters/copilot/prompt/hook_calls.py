@@ -14,7 +14,7 @@ agent has gone on without it, which no hook is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -275,18 +275,23 @@ class HookCalls:
             actions = list(self._answered(asked, verdict))
         except Exception as error:  # noqa: BLE001 -- whatever went wrong here, the call must not run for it
             asked.state.let_through = False
-            actions = [] if asked.channel == hooks.FAILED else self._said(asked, hooks.REFUSALS[asked.channel])
             message = f"{asked.state.name}: {error}"
-            actions.append(Emit([Notice(level="warning", code="unanswerable", message=message)]))
+            actions = [Emit([Notice(level="warning", code="unanswerable", message=message)]), *self._unanswered(asked)]
         yield from actions
+
+    def _unanswered(self, asked: _Asked) -> Sequence[Action]:
+        """The refusal; nothing refuses what a failed call said, so then the run ends."""
+        if asked.channel == hooks.FAILED:
+            return (Stop(Reason.UNREPLACEABLE, f"the output of {asked.state.name} may not be shown"),)
+        return self._said(asked, hooks.REFUSALS[asked.channel])
 
     def _answered(self, asked: _Asked, verdict: Verdict) -> Iterator[Action]:
         """Raises for a verdict that does not fit the stage."""
         ran = asked.channel in {hooks.AFTER, hooks.FAILED}
         match verdict:
-            case Proceed() if asked.channel == hooks.PERMISSION:
+            case Proceed(changed=False) if asked.channel == hooks.PERMISSION:
                 yield from self._said(asked, hooks.GRANT)
-            case Proceed() if not ran:
+            case Proceed() if asked.channel == hooks.BEFORE:
                 yield from self._passed(asked, verdict)
             case Refuse(reason) if asked.channel == hooks.BEFORE:
                 yield from self._said(asked, hooks.deny(reason))
