@@ -96,12 +96,12 @@ def _asked(can: Capabilities, tool_class: ToolClass, before: str) -> str:
 
 
 def _replace(can: Capabilities, kind: ToolKind) -> str:
-    """An output that is to be replaced and cannot be stops the run before the model is asked again."""
+    """What is to be replaced and cannot be stops the run before the model sees it."""
     match kind in can.replace, kind in can.replace_failed:
         case True, True:
             return YES
         case True, False:
-            return "yes; a failed call's stops the run"
+            return "if it succeeded"
         case _:
             return "stops the run"
 

@@ -44,12 +44,50 @@ os.execv(argv[0], argv)
 """
 """Codex without the settings that are our hooks."""
 
+COPILOT = """
+import json, os, subprocess, sys, threading
+how, argv = sys.argv[1], sys.argv[2:]
+folder = next((word.partition("=")[2] for word in argv if word.startswith("--plugin-dir=")), None)
+if folder is not None:
+    path = os.path.join(folder, "hooks.json")
+    told = json.load(open(path))
+    told["hooks"] = {} if how == "stripped" else {k: v for k, v in told["hooks"].items() if k != "preToolUse"}
+    json.dump(told, open(path, "w"))
+    os.execv(argv[0], argv)
+child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+def forward():
+    stdin = sys.stdin.buffer
+    while line := stdin.readline():
+        if not line.lower().startswith(b"content-length:"):
+            continue
+        length = int(line.partition(b":")[2])
+        while stdin.readline().strip():
+            pass
+        message = json.loads(stdin.read(length))
+        if isinstance(message.get("params"), dict) and "hooks" in message["params"]:
+            message["params"]["hooks"] = False
+        body = json.dumps(message).encode()
+        child.stdin.write(b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
+        child.stdin.flush()
+    child.stdin.close()
+
+threading.Thread(target=forward, daemon=True).start()
+while data := os.read(child.stdout.fileno(), 65536):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+sys.exit(child.wait())
+"""
+"""Copilot whose server is told to call no hooks; with a prompt: without any (`stripped`), or without the one before."""
+
+_PROGRAMS = {"claude": CLAUDE, "codex": CODEX, "copilot": COPILOT}
+
 
 def install(folder: Path, agent: str, how: str, real: Path) -> Path:
     """The program, which says the version of the real one: it is passed on to it."""
     folder.mkdir(parents=True, exist_ok=True)
     program, path = folder / "inert.py", folder / agent
-    program.write_text(CLAUDE if agent == "claude" else CODEX, "utf-8")
+    program.write_text(_PROGRAMS[agent], "utf-8")
     words = [str(real), "--bare"] if how == "bare" else [sys.executable, str(program), how, str(real)]
     told = f'[ "$1" = --version ] && exec {shlex.quote(str(real))} --version'
     path.write_text(f'#!/bin/sh\n{told}\nexec {shlex.join(words)} "$@"\n', "utf-8")

@@ -23,7 +23,7 @@ from interlock.engine.registry import find_adapter, known_agents
 from interlock.events import ApprovalRequested, ToolFinished
 from interlock_adapters.codex.app_server import hook_calls
 from interlock_adapters.codex.app_server.answers import HookAnswer, answer_hook
-from interlock_fixtures.clis import CliMissing, clis_required, pinned_ends, require_cli
+from interlock_fixtures.clis import CliMissing, clis_required, copilot_cache, find_cli, pinned_ends, require_cli
 from interlock_fixtures.proving import Dialect, Place, dialects_of, prove
 from interlock_fixtures.proving import session as proving_session
 from interlock_fixtures.proving.judging import TRACED
@@ -56,11 +56,23 @@ def ways() -> list[Any]:
 def place(name: str, which: Any, folder: Path) -> Place:
     """The CLI with a folder of its own, or the reason for which the test cannot run."""
     try:
-        return Place(find_adapter(name), str(require_cli(name, which)), folder, DEAD_END)
+        made = Place(find_adapter(name), str(require_cli(name, which)), folder, DEAD_END)
     except CliMissing as missing:
         if clis_required():
             raise
         pytest.skip(str(missing))
+    if name == "copilot":
+        unpacked = made.state / "copilot" / "packages"
+        unpacked.parent.mkdir(parents=True)
+        unpacked.symlink_to(copilot_cache() / "copilot")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Copilot unpacks at its first start all tests share."""
+    if find_cli("copilot", "oldest") is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(copilot_cache()))
 
 
 def of(name: str, transport: str) -> Any:
@@ -79,7 +91,6 @@ async def test_what_the_session_shows_is_what_the_table_claims(name, transport, 
         for tool_class in whole.calls
         for column in JUDGED
         if column in rows[tool_class].claimed() and not rows[tool_class].cells[column].startswith("stops")
-        if not (column == "asked" and tool_class in proving_session.UNASKED)
     }
     assert {one for one in held if "." in one} == claimed
 
@@ -101,7 +112,7 @@ async def decided(where: Place, dialect: Dialect, transport: str, backstop: str,
 
 def happened(seen: Any, dialect: Dialect) -> set[str]:
     """The classes of which a call has taken place, by its traces."""
-    traced = {one for one in dialect.calls if one in TRACED or one is ToolClass.SUBAGENT_CALL}
+    traced = {one for one in dialect.calls if one in TRACED and one is not ToolClass.AGENT}
     here = seen.ran.workspace
     ran = {
         str(one)
@@ -149,6 +160,22 @@ async def test_behind_hooks_that_fail_open_the_gate_of_codex_lets_run_only_what_
     bare = set(map(str, dialect.calls)) - backed("codex", "app-server", "gate")
     assert happened(seen, dialect) == bare
     assert seen.ran.alarms
+
+
+BEHIND = [("server", "stripped"), ("prompt", "stripped"), ("prompt", "without the one before")]
+
+
+@pytest.mark.parametrize("dialect", dialects_of("copilot"), ids=lambda dialect: dialect.style)
+@pytest.mark.parametrize(("transport", "how"), BEHIND)
+async def test_behind_hooks_that_are_never_called_copilot_lets_run_only_what_it_never_asks_about(
+    dialect, transport, how, tmp_path, monkeypatch
+):
+    backstop = {"server": "gate", "prompt": "flags"}[transport]
+    where = place("copilot", "oldest", tmp_path)
+    inert = inert_hooks.install(tmp_path / "inert", "copilot", how, Path(where.binary))
+    seen = await decided(replace(where, binary=str(inert)), dialect, transport, backstop, monkeypatch)
+    assert happened(seen, dialect) <= set(map(str, dialect.calls)) - backed("copilot", transport, backstop)
+    assert (seen.examiner.before_calls, bool(seen.ran.alarms)) == ({}, True)
 
 
 def names(folder: Path) -> list[str]:
@@ -411,6 +438,67 @@ async def test_a_command_of_codex_that_goes_on_while_the_model_does_is_denied_re
     assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
 
 
+def bash(command: str, call_id: str, **more: object) -> ToolCall:
+    return ToolCall("bash", {"command": command, "description": "x", **more}, call_id)
+
+
+@pytest.mark.parametrize("transport", ["prompt", "server"])
+async def test_a_command_of_copilot_in_the_background_is_denied_rewritten_and_asked_about(copilot, policy, transport):
+    def late(name: str) -> ToolCall:
+        return bash(f"sleep 0.3; touch {name}", name, mode="async")
+
+    def before(call):
+        text = call.input["command"]
+        if "touch no" in text:
+            return DenyCall(reason="not this")
+        return Modify(input={**call.input, "command": text.replace("old", "new")}) if "old" in text else Allow()
+
+    script = [Turn(late("no")), Turn(late("old")), Turn(bash("sleep 2", "w1")), DONE]
+    played = await copilot.play(script, policy(before), permission=FULL, transport=transport)
+    assert "not this" in played.result("no").content
+    assert names(copilot.workspace) == ["new"]
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+    if transport == "prompt":
+        return
+
+    def respond(approval):
+        return Deny(reason="not that") if "touch no" in json.dumps(approval.call.input) else Approve()
+
+    script = [Turn(late("no")), Turn(late("yes")), Turn(bash("sleep 2", "w1")), DONE]
+    played = await copilot.play(script, permission=ASK, respond=respond, transport=transport)
+    assert names(copilot.workspace) == ["new", "yes"]
+    assert len(played.of(ApprovalRequested)) == 3
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+
+
+@pytest.mark.parametrize("transport", ["prompt", "server"])
+async def test_no_command_of_copilot_runs_in_the_background_where_outputs_are_judged(copilot, policy, transport):
+    guard = policy(after=lambda call: Replace(output=str(call.output).replace("tiger-2", "withheld")))
+    script = [Turn(bash("sleep 0.3; echo tiger-$((1+1))", "c1", mode="async")), Turn(bash("sleep 1", "w1")), DONE]
+    played = await copilot.play(script, guard, permission=FULL, transport=transport)
+    assert not played.knows(b"tiger-2")
+    assert played.outcome.ok, played.outcome
+
+
+COPILOT_STOPS = {
+    "shell_input": (ToolCall("list_bash", {}, "t1"), ("server",)),
+    "fetch": (ToolCall("web_fetch", {"url": "https://lily.invalid/"}, "t1"), ("prompt", "server")),
+    "web_search": (ToolCall("web_search", {"query": "lily"}, "t1"), ("prompt", "server")),
+    "unknown": (ToolCall("session_store_sql", {"query": "select 1", "description": "x"}, "t1"), ("server",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"), [(kind, way) for kind, (_, stopping) in COPILOT_STOPS.items() for way in stopping]
+)
+async def test_an_output_of_copilot_that_cannot_be_replaced_stops_the_run(copilot, policy, kind, transport):
+    guard = policy(after=lambda _: Replace(output="withheld"))
+    call, _ = COPILOT_STOPS[kind]
+    played = await copilot.play([Turn(call), DONE], guard, permission=FULL, transport=transport)
+    assert [one.tool_kind for one in guard.calls] == [kind, kind]
+    assert (played.outcome.reason, played.shown) == (Reason.UNREPLACEABLE, []), played.outcome
+
+
 # ---- Classes that an agent lacks -------------------------------------------------------------------------------------
 
 
@@ -449,4 +537,23 @@ async def test_codex_has_no_tools_to_search_edit_write_fetch_or_plan_with(codex,
     assert (codex.workspace / "a.txt").read_text() == "one\n"
     offered = json.dumps(played.requests[0].body["tools"])
     assert "web_search" not in offered
+    assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome
+
+
+@pytest.mark.parametrize("transport", ["prompt", "server"])
+async def test_copilot_offers_no_plans_and_asks_nothing_where_nobody_can_be_asked(copilot, transport):
+    script = [
+        Turn(ToolCall("exit_plan_mode", {"summary": "x"}, "plan")),
+        Turn(ToolCall("ask_user", {"question": "which?", "choices": ["one", "two"]}, "question")),
+        DONE,
+    ]
+    answer = {"answer": lambda question: Answer(answers={question.items[0].id: ("one",)})}
+    played = await copilot.play(
+        script, permission=FULL, transport=transport, **(answer if transport == "server" else {})
+    )
+    offered = {tool["function"]["name"] for tool in played.requests[0].body["tools"]}
+    lacking = {"exit_plan_mode", "ask_user"} if transport == "prompt" else {"exit_plan_mode"}
+    assert offered.isdisjoint(lacking)
+    assert "does not exist" in played.result("plan").content
+    assert ("does not exist" in played.result("question").content) is (transport == "prompt")
     assert (played.outcome.ok, played.unguarded()) == (True, []), played.outcome

@@ -124,7 +124,7 @@ async def _examine(session: Session) -> tuple[_Subject, list[_Part]]:
     parts: list[_Part] = []
     with thrown_away() as folder:
         for transport, dialect in _ways(subject):
-            place = Place(subject.adapter, subject.path, folder / transport.name, dead_ends())
+            place = Place(subject.adapter, subject.path, folder, dead_ends())
             style = dialect.style if transport.capabilities.sees_before == "all" else ""
             parts.append(_Part(transport.name, style, await prove(place, transport, dialect)))
     return subject, parts

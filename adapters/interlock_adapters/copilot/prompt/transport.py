@@ -17,6 +17,7 @@ from interlock.model import JsonValue
 from interlock.permission import Backstop, Otherwise
 from interlock.request import HttpServer, NewSession, StdioServer
 from interlock.tools import ToolKind
+from interlock_adapters.copilot.classes import NO_PLAN, NO_QUESTION
 from interlock_adapters.copilot.environment import dropped_variables, set_variables, unmet_variables
 from interlock_adapters.copilot.extra_args import unmet_arguments
 from interlock_adapters.copilot.links import links, session_file, unmet_session
@@ -71,12 +72,14 @@ CAPABILITIES = Capabilities(
             closed_by="in a workspace that is not trusted only general-purpose sub-agents are started",
         ),
     ),
+    absent=(NO_PLAN, NO_QUESTION),
     backstops=(Backstop.FLAGS,),
     unbacked=(
         Unbacked(
             backstop=Backstop.FLAGS,
             tool_classes=frozenset({
                 ToolClass.READ, ToolClass.SEARCH, ToolClass.SHELL_INPUT, ToolClass.AGENT, ToolClass.UNKNOWN,
+                ToolClass.FETCH, ToolClass.WEB_SEARCH,
             }),
         ),
     ),
