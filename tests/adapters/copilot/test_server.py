@@ -904,7 +904,7 @@ def test_an_unknown_event_is_kept_and_ends_nothing(server):
     server.say(method="brand.new", params={"b": 2})
     assert [raw.data for raw in server.events(Raw)] == [
         {"type": "session.brand_new", "data": {"a": 1}},
-        {"method": "brand.new", "params": {"b": 2}},
+        {"jsonrpc": "2.0", "method": "brand.new", "params": {"b": 2}},
     ]
 
 

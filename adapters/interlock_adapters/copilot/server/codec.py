@@ -17,7 +17,7 @@ from interlock.approval import Answer
 from interlock.events import BaseEvent, Notice, Raw
 from interlock.framing import jsonrpc
 from interlock.framing.content_length import BadHeader, ContentLengthFramer, Frame, Unfinished
-from interlock.framing.json_objects import readable
+from interlock.framing.json_objects import parse_object, readable
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Rejected, UnknownId
 from interlock.framing.lines import Oversized
 from interlock.model import JsonValue
@@ -249,12 +249,12 @@ class ServerCodec:
     def _body(self, body: bytes) -> Sequence[Action]:
         incoming = self._channel.peer.receive(body)
         try:
-            return list(self._message(incoming))
+            return list(self._message(incoming, body))
         except Exception as error:  # noqa: BLE001 -- one bad message must neither end the translation nor open a gate
             notice = Notice(level="error", code="unreadable_line", message=f"{type(error).__name__}: {error}")
-            return (*self._unreadable(incoming), Emit([notice]))
+            return (*self._unreadable(incoming, body), Emit([notice]))
 
-    def _unreadable(self, incoming: jsonrpc.Incoming) -> Iterator[Action]:
+    def _unreadable(self, incoming: jsonrpc.Incoming, body: bytes) -> Iterator[Action]:
         """A request that broke our reader is answered with no; the end of a turn that did, ends the run."""
         match incoming:
             case Call(request, "hooks.invoke", _) if request in self._channel.peer.theirs.open:
@@ -269,19 +269,19 @@ class ServerCodec:
                 yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the agent cannot be understood"))
             case jsonrpc.Reply(_, method, _) if self._handshake.expects(method):
                 yield Stop(Reason.PROTOCOL, f"the answer to {method} cannot be understood")
-            case Note(method, params):
-                yield Emit([Raw(data={"method": method, "params": _plain(params)})])
+            case Note():
+                yield Emit([Raw(data=_whole(body))])
             case _:
                 return
 
-    def _message(self, incoming: jsonrpc.Incoming) -> Iterator[Action]:
+    def _message(self, incoming: jsonrpc.Incoming, body: bytes) -> Iterator[Action]:
         match incoming:
             case Note("session.event", params):
                 yield from self._event(SessionTold.model_validate(params))
             case Note("session.lifecycle" | "host.event", _):
                 return
-            case Note(method, params):
-                yield Emit([Raw(data={"method": method, "params": _plain(params)})])
+            case Note():
+                yield Emit([Raw(data=_whole(body))])
             case Call():
                 yield from self._asked(incoming)
             case jsonrpc.Reply():
@@ -447,10 +447,9 @@ def _json(text: str | None) -> JsonValue:
     return found
 
 
-def _plain(params: object) -> JsonValue:
-    """What came out of a JSON parser is JSON."""
-    value: JsonValue = params  # type: ignore[assignment]  # the parser's own type is `object`
-    return value
+def _whole(body: bytes) -> JsonValue:
+    """The whole message, which was read before."""
+    return cast("JsonValue", parse_object(body))
 
 
 def _joined(actions: Iterator[Action]) -> list[Action]:
