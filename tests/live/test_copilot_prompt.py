@@ -170,6 +170,23 @@ async def test_paths_in_all_the_words_that_a_model_has_are_recognized(copilot, p
     assert (names(outside), played.unguarded()) == (["far", "linked"], [])
 
 
+async def test_calls_are_recognized_whatever_stands_in_them_and_what_the_stream_masks(copilot, play, policy):
+    key = "dummy-key-of-the-scripted-model"
+    words = {
+        "c1": f"echo {key}-{key}",
+        "c2": "echo \u00e9\U0001f600\u2028\u0085\t'\x1b[31mred'",
+        "c3": "echo " + "x" * 100_000,
+        "c4": 'printf "%s\\n" "a\\\\b" <<EOF\n******\nEOF',
+    }
+    guard = policy()
+    more = ToolCall("sql", {"query": "select 1.50, 1e3", "description": "x", "n": 1.0, "m": 10**20, "l": None}, "c5")
+    played = await play([Turn(*(bash(word, name) for name, word in words.items()), more), DONE], guard, permission=FULL)
+    assert [call.input["command"] for call in guard.calls[:4]] == [*words.values()]
+    assert key not in " ".join(event.model_dump_json() for event in played.of(ToolRequested))
+    assert (set(played.decisions()), played.unguarded()) == ({"c1", "c2", "c3", "c4", "c5"}, [])
+    assert played.outcome.ok
+
+
 async def test_the_posture_read_reads_inside_and_changes_nothing(copilot, play):
     (copilot.workspace / "inside").write_text("inside")
     at = copilot.workspace

@@ -271,6 +271,16 @@ def test_the_stream_masks_secrets_and_the_hook_does_not(shown, asked, fits):
     assert bool(of(agent.before(args={"command": asked}), Consult)) is fits
 
 
+@pytest.mark.parametrize(("shown", "asked"), [(1.0, 1), (10**20, 1e20), (2**53 + 1, 2**53), ([1.5, None], [1.5, None])])
+def test_numbers_are_of_one_type_to_the_agent(shown, asked):
+    agent = Agent().begin()
+    key = agent.let_through(args=TOUCH | {"n": shown})
+    (consult,) = agent.after("out", args=wrapped() | {"n": asked})
+    assert (consult.key, consult.call.input) == (key, TOUCH | {"n": shown})
+    agent.announce("c2", args={"n": True})
+    assert of(agent.before(args={"n": 1}), Wake)
+
+
 def test_an_id_that_comes_again_is_another_call():
     agent = Agent().begin()
     first = agent.let_through()
@@ -537,6 +547,8 @@ def test_an_end_that_cannot_be_read_is_a_broken_protocol(line):
         ([RESULT], 0, None, Status.FAILED, Reason.NO_OUTPUT),
         ([ASKS, RESULT], 0, None, Status.FAILED, Reason.NO_OUTPUT),
         ([INNER, RESULT], 0, None, Status.FAILED, Reason.NO_OUTPUT),
+        ([SAID, ASKS, RESULT], 0, None, Status.FAILED, Reason.NO_OUTPUT),
+        ([SAID, ERROR | {"agentId": "a1"}, RESULT], 0, None, Status.COMPLETED, None),
         ([SAID, RESULT | {"exitCode": 1}], 1, None, Status.FAILED, Reason.CRASHED),
         ([SAID], 0, None, Status.FAILED, Reason.CRASHED),
         ([SAID], None, 9, Status.FAILED, Reason.CRASHED),

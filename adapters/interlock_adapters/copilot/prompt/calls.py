@@ -24,7 +24,7 @@ from interlock_adapters.copilot.prompt.hooks import HookBody
 from interlock_adapters.copilot.tools import SHELL, Tools
 from interlock_adapters.copilot.wire import Completed, Started
 
-__all__ = ["CallState", "Calls", "finished", "requested"]
+__all__ = ["CallState", "Calls", "finished", "requested", "same_input"]
 
 MASK = "******"
 """What stands in the stream for the value of a secret."""
@@ -89,13 +89,13 @@ class Calls:
     def after(self, body: HookBody) -> CallState | None:
         """The call that ended; one of the same tool whose input is another, where none fits."""
         ran = [state for state in self._of(body) if state.let_through and not state.hooked_after]
-        fitting = (state for state in ran if same_json(state.told, body.args))
+        fitting = (state for state in ran if same_input(state.told, body.args))
         return next(fitting, ran[0] if ran else None)
 
     def failed(self, body: HookBody) -> CallState | None:
         """The same of a call that failed; None for one that failed before a hook was asked about it."""
         state = self.after(body)
-        unfit = state is None or not same_json(state.told, body.args)
+        unfit = state is None or not same_input(state.told, body.args)
         return None if unfit and self.before(body) is not None else state
 
     def permitted(self, body: HookBody) -> CallState | None:
@@ -138,22 +138,44 @@ class Calls:
         if body.name == "edit":
             return state.kind in CHANGING and asked.get("file_path") in self._touched(state, body.cwd)
         named = self.tools.mcp(state.name) or state.name
-        return named == body.name and same_json(state.told, body.asked)
+        return named == body.name and same_input(state.told, body.asked)
 
     def _touched(self, state: CallState, cwd: str) -> list[str]:
         paths = [posixpath.join(cwd, path) for path in self.tools.subject_of(state.name, state.told).paths]
         return paths + [posixpath.normpath(path) for path in paths]
 
 
+def same_input(left: JsonValue, right: JsonValue) -> bool:
+    """Whether two inputs are the same to the agent, to which all numbers are of one type: `1.0` is `1`."""
+    return same_json(_as_doubles(left), _as_doubles(right))
+
+
+def _as_doubles(value: JsonValue) -> JsonValue:
+    match value:
+        case bool():
+            return value
+        case int() | float():
+            try:
+                return float(value)
+            except OverflowError:
+                return value
+        case list():
+            return [_as_doubles(one) for one in value]
+        case dict():
+            return {key: _as_doubles(one) for key, one in value.items()}
+        case _:
+            return value
+
+
 def _alike(announced: JsonValue, asked: JsonValue) -> bool:
     """Whether an input as the stream shows it can be the one that a hook asks about."""
-    if same_json(announced, asked):
+    if same_input(announced, asked):
         return True
-    shown = json.dumps(announced, sort_keys=True, ensure_ascii=False)
+    shown = json.dumps(_as_doubles(announced), sort_keys=True, ensure_ascii=False)
     if MASK not in shown:
         return False
     first, *middle, last = shown.split(MASK)
-    rest = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    rest = json.dumps(_as_doubles(asked), sort_keys=True, ensure_ascii=False)
     if len(rest) < len(first) + len(last) or not (rest.startswith(first) and rest.endswith(last)):
         return False
     position, end = len(first), len(rest) - len(last)

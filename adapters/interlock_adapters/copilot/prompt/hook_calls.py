@@ -45,7 +45,7 @@ from interlock.model import JsonValue, canonical_json, same_json
 from interlock.outcome import Reason
 from interlock.tools import MAIN_AGENT
 from interlock_adapters.copilot.prompt import hooks
-from interlock_adapters.copilot.prompt.calls import Calls, CallState
+from interlock_adapters.copilot.prompt.calls import Calls, CallState, same_input
 from interlock_adapters.copilot.prompt.hooks import HookBody
 from interlock_adapters.copilot.tools import PATCH
 from interlock_adapters.copilot.wrapping import foreign_agent, wrapped
@@ -56,6 +56,8 @@ PLACEHOLDER = "Do nothing, and answer only: the hooks of this run are missing, s
 """What stands on stdin."""
 NOTIFICATION = "<system_notification>"
 """What a prompt begins with that the agent makes up, for instance when a command in the background has ended."""
+SHOWN = 400
+"""Characters of what could not be matched that are said."""
 STREAM_LIMIT = 5.0
 """Seconds that a hook before a call waits for the line that announces the call."""
 
@@ -259,7 +261,7 @@ class HookCalls:
         self, channel: str, request: str, body: HookBody, state: CallState, output: str, *, is_error: bool
     ) -> Iterator[Action]:
         state.hooked_after = True
-        native = state.decided if same_json(state.told, body.args) else body.args
+        native = state.decided if same_input(state.told, body.args) else body.args
         self._open[state.key, "after"] = _Asked(channel, [request], state, body.args, is_error)
         call = self.calls.describe(state, native)
         yield Consult(state.key, "after", call, output, is_error, replaceable=channel == hooks.AFTER)

@@ -142,7 +142,9 @@ class Stream:
         yield from ()
 
     def _error(self, event: SessionEvent) -> Iterator[Action]:
-        self.told.error = ErrorTold.model_validate(event.data)
+        told = ErrorTold.model_validate(event.data)
+        if event.agent is None:
+            self.told.error = told
         yield from ()
 
     # ---- What the model says ----------------------------------------------------------------------------------------
@@ -164,8 +166,7 @@ class Stream:
         message = MessageTold.model_validate(event.data)
         if event.agent is None:
             self.told.model = message.model or self.told.model
-            if not message.requests:
-                self.told.text = message.content
+            self.told.text = None if message.requests else message.content
         if message.content:
             yield Emit([Text(agent_id=event.agent or MAIN_AGENT, text=message.content)])
 
