@@ -21,6 +21,7 @@ from interlock.events import (
 )
 from interlock.outcome import Reason, Status
 from interlock.tools import ToolKind
+from interlock_adapters.copilot.server.alike import alike
 from interlock_adapters.copilot.server.channel import framed
 
 COMMAND = {"command": "touch f", "description": "x"}
@@ -574,6 +575,25 @@ def test_an_agent_that_does_not_stop_is_stopped(server):
     refused_failure(server)
     server.done(server.codec.woke("withholding"))
     assert [stop.reason for stop in server.stops()] == [Reason.UNREPLACEABLE]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ({"n": 1.0}, {"n": 1}, True),
+        ([2**53 + 1], [2**53], True),
+        ({"n": 1}, {"n": True}, False),
+        ({"n": 0}, {"n": False}, False),
+        ({"n": 0}, {"n": None}, False),
+        ({"n": "1"}, {"n": 1}, False),
+        ([1, 2], [1], False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": [{"b": None}]}, {"a": [{"b": None}]}, True),
+        ([10**400], [10**401], True),
+    ],
+)
+def test_inputs_are_compared_as_the_runtime_of_the_agent_has_them(left, right, same):
+    assert alike(left, right) is alike(right, left) is same
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------

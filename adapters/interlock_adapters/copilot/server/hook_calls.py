@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from interlock.actions import Action, Consult, Emit, Key, Stage, Stop, Suspicion, SuspicionKind, Verdict, Wake, Withdraw
 from interlock.events import Notice
 from interlock.framing.jsonrpc import Call, Id
-from interlock.model import JsonValue, same_json
+from interlock.model import JsonValue
 from interlock.outcome import Reason
 from interlock.tools import ToolKind
+from interlock_adapters.copilot.server.alike import alike
 from interlock_adapters.copilot.server.announced import Announced, Asking
 from interlock_adapters.copilot.server.answers import (
     FAULT,
@@ -120,7 +121,7 @@ class HookCalls:
         if state is None or not state.let_through:
             key = Key(self.calls.agent_of(told.agent), told.call)
             yield Suspicion("no_decision", "an MCP server is called, and nobody had decided about it", key)
-        elif not same_json(state.told, told.served):
+        elif not alike(state.told, told.served):
             words = "an MCP server is called with another input than was decided"
             yield Suspicion("other_input", words, state.key, state.name)
 
@@ -182,7 +183,7 @@ class HookCalls:
     def _problem(self, state: CallState, told: HookInput, listed: AnnouncedCall) -> Suspicion | None:
         if state.consulted or state.finished:
             return Suspicion("second_consult", "a second hook came before one call", state.key, state.name)
-        if state.name != told.name or listed.name != told.name or not same_json(listed.arguments, told.arguments):
+        if state.name != told.name or listed.name != told.name or not alike(listed.arguments, told.arguments):
             words = "the agent asks about another call than it had announced"
             return Suspicion("not_confirmed", words, state.key, told.name)
         return None
@@ -192,7 +193,7 @@ class HookCalls:
     def _after(self, request: Id, told: HookInput, *, failed: bool) -> Iterator[Action]:
         agent = self.calls.agent_of(told.agent)
         known = [one for one in self.calls.of_tool(agent, told.name) if not one.asked_after]
-        state = next((one for one in known if one.let_through and same_json(one.told, told.arguments)), None)
+        state = next((one for one in known if one.let_through and alike(one.told, told.arguments)), None)
         if state is None:
             yield from self._stranger(request, agent, told, known, failed=failed)
             return
@@ -240,7 +241,7 @@ class HookCalls:
         answered = self._answered.pop(state.key.agent_id, None)
         if answered is None or answered is state or answered.name != state.name or answered.finished:
             return
-        if same_json(answered.told, state.told):
+        if alike(answered.told, state.told):
             answered.shown, state.shown = state.shown, answered.shown
             answered.asked_after, state.asked_after = state.asked_after, answered.asked_after
 

@@ -16,7 +16,8 @@ from interlock.actions import Action, Consult, Emit, Key, Proceed, Refuse, Suspi
 from interlock.events import Notice
 from interlock.framing.bounded import Bounded
 from interlock.framing.jsonrpc import Id
-from interlock.model import JsonValue, same_json
+from interlock.model import JsonValue
+from interlock_adapters.copilot.server.alike import alike
 from interlock_adapters.copilot.server.answers import FAULT
 from interlock_adapters.copilot.server.calls import Calls, CallState
 from interlock_adapters.copilot.server.channel import Channel
@@ -135,7 +136,7 @@ class Permissions:
             case "mcp":
                 mcp = self.calls.tools.mcp(state.name)
                 named = mcp is not None and mcp.startswith(f"{asked.server}/") and asked.tool == state.name
-                return named and same_json(asked.arguments, state.told)
+                return named and alike(asked.arguments, state.told)
             case "write":
                 return state.name in WRITING and self._names(state, self._written(asked))
             case "read":

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from interlock.adapter import Argument, Codec, LadderStep, Launch, Order
-from interlock.capabilities import EVERY_KIND, Capabilities, Hole, Unmet
+from interlock.capabilities import EVERY_KIND, Capabilities, Hole, ToolClass, Unbacked, Unmet
 from interlock.permission import Backstop, Otherwise
 from interlock.tools import ToolKind
+from interlock_adapters.copilot.classes import NEVER_ASKED, NO_PLAN
 from interlock_adapters.copilot.environment import dropped_variables, set_variables, unmet_variables
 from interlock_adapters.copilot.extra_args import unmet_arguments
 from interlock_adapters.copilot.links import links, session_file, unmet_session
@@ -27,6 +28,8 @@ LADDER = (
 """At the end of its input, and on SIGTERM, the server ends its commands and exits (1.0.102)."""
 _FIXED = ("--headless", "--no-auto-update", "--log-level", "none", "--stdio")
 
+UNASKED = NEVER_ASKED | {ToolClass.FETCH, ToolClass.WEB_SEARCH, ToolClass.MCP}
+"""A tool of a server that calls itself harmless is not asked about, and what leaves the machine was not tried."""
 CAPABILITIES = Capabilities(
     agent="copilot",
     transport="server",
@@ -44,15 +47,28 @@ CAPABILITIES = Capabilities(
     holes=(
         Hole(
             what="what commands and sub-agents in the background report",
+            before=False,
             closed_by="where outputs are judged, none run there",
+            tool_class=ToolClass.BACKGROUND_SHELL,
         ),
-        Hole(what="a long output in a file of its own", closed_by="where outputs may be replaced, none is made"),
-        Hole(what="instructions found beside a file that is read", closed_by="none are looked for"),
+        Hole(
+            what="a long output in a file of its own",
+            before=False,
+            closed_by="where outputs may be replaced, none is made",
+        ),
+        Hole(
+            what="the words around the error of a call that failed",
+            before=False,
+            closed_by="they name paths, lines and tools, and nothing that a file holds",
+        ),
+        Hole(what="instructions found beside a file that is read", before=False, closed_by="none are looked for"),
         Hole(
             what="a call whose arguments are no JSON",
             closed_by="it does not run, and its error repeats the arguments alone",
         ),
     ),
+    absent=(NO_PLAN,),
+    unbacked=(Unbacked(backstop=Backstop.GATE, tool_classes=UNASKED),),
     backstops=(Backstop.GATE,),
     otherwise=frozenset({Otherwise.DENY, Otherwise.ASK, Otherwise.CHAIN}),
     new_session_id=True,
