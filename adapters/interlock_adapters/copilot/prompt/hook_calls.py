@@ -106,9 +106,11 @@ class HookCalls:
         try:
             told = HookBody.model_validate_json(body)
         except ValidationError as error:
-            if channel != hooks.FAILED:
-                yield Reply(channel, request, hooks.REFUSALS[channel])
             yield Suspicion("not_confirmed", f"a hook was called with what cannot be read: {error}")
+            if channel == hooks.FAILED:
+                yield Stop(Reason.PROTOCOL, "what a failed call said cannot be read, and so not be judged")
+            else:
+                yield Reply(channel, request, hooks.REFUSALS[channel])
             return
         yield from handlers[channel](request, told)
 
