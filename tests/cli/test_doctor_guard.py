@@ -15,8 +15,10 @@ from interlock_fixtures.clis import Which, clis_required, find_cli, pinned_ends
 from interlock_fixtures.proving import dialects_of
 
 NOWHERE = "/usr/bin:/bin"
+LIMIT = 110.0
+"""Seconds; Copilot unpacks itself first."""
 ENDS = [(name, which) for name in known_agents() if dialects_of(name) for which in pinned_ends(name)]
-INERT = [("claude", "dropped"), ("claude", "bare"), ("codex", "stripped")]
+INERT = [("claude", "dropped"), ("claude", "bare"), ("codex", "stripped"), ("copilot", "stripped")]
 
 
 def real(name: str, which: Which = "oldest") -> Path:
@@ -30,9 +32,11 @@ def real(name: str, which: Which = "oldest") -> Path:
 
 def proven(cli: Cli, name: str, binary: Path, code: int, *more: str) -> dict[str, Any]:
     """What is said, as JSON."""
-    done = cli.interlock("doctor", "--guard", name, "--binary", str(binary), "--json", *more, PATH=NOWHERE)
-    assert (done.returncode, done.stderr) == (code, b""), done.stdout.decode()
-    told: dict[str, Any] = json.loads(done.stdout)
+    words = ("doctor", "--guard", name, "--binary", str(binary), "--json", *more)
+    started = cli.start(*words, env={**cli.env, "PATH": NOWHERE})
+    stdout, stderr = started.communicate(timeout=LIMIT)
+    assert (started.returncode, stderr) == (code, b""), stdout.decode()
+    told: dict[str, Any] = json.loads(stdout)
     assert told["ok"] is (code == 0)
     return told
 
