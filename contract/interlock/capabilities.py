@@ -117,6 +117,8 @@ class Capabilities(Model):
     holes: tuple[Hole, ...] = ()
     absent: tuple[Absent, ...] = ()
     unbacked: tuple[Unbacked, ...] = ()
+    needs_prompt: bool = False
+    """It acts on its prompt as soon as it is started, or confirms nothing before: there is no handshake without one."""
     tamperable: bool = False
     """What carries the chain can be overwritten by what an unsandboxed agent runs."""
     backstops: tuple[Backstop, ...] = (Backstop.NONE,)

@@ -93,7 +93,8 @@ def _login(adapter: Adapter, request: Request) -> Check:
 async def _handshake(adapter: Adapter, path: str) -> Check:
     """Over a transport that asks: one that cannot takes its prompt with the start, and has nothing to say before."""
     name = "handshake"
-    transport = next((one.name for one in adapter.transports if one.capabilities.asks), None)
+    able = (one for one in adapter.transports if one.capabilities.asks and not one.capabilities.needs_prompt)
+    transport = next((one.name for one in able), None)
     if transport is None:
         return ok(name, "none is made: no transport of it is ready before it has a prompt", adapter.name)
     with thrown_away() as folder:

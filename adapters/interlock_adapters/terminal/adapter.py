@@ -132,6 +132,7 @@ class Pty:
             sees_before="asked" if kinds else "none",
             deny=kinds,
             holes=tuple(self._holes()),
+            needs_prompt=True,
             tamperable=True,
             otherwise=frozenset({Otherwise.DENY, Otherwise.ASK}) if kinds else frozenset({Otherwise.DENY}),
         )

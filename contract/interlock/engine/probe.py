@@ -23,6 +23,7 @@ from interlock.engine.judge import Judge
 from interlock.engine.plan import Prepared, prepare
 from interlock.engine.registry import find_adapter
 from interlock.engine.setting import Setting
+from interlock.errors import Unsupported
 from interlock.outcome import Reason, Status
 from interlock.request import Request
 
@@ -59,6 +60,9 @@ async def probe(request: Request, *, state: Path) -> ProbeResult:
     adapter = find_adapter(request.agent)
     run_id = f"probe-{uuid4().hex}"
     prepared = prepare(request, adapter, Needs(), run_id=run_id, chain=(), state=state)
+    if prepared.plan.capabilities.needs_prompt:
+        reason = "it acts on its prompt as soon as it is started"
+        raise Unsupported(adapter.name, (Unmet(field="transport", value=prepared.plan.transport, reason=reason),))
     drive = Drive(_setting(replace(prepared, transport=_Promptless(prepared.transport)), state))
     began = time.monotonic()
     await drive.main()

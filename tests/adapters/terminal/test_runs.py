@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock import Approval, Approve, Client, Deny, Outcome, Request, Status
+from interlock import Approval, Approve, Client, Deny, Outcome, Request, Status, Unsupported
+from interlock.engine.probe import probe
 from interlock.events import ApprovalRequested, BaseEvent, FilesChanged, TextDelta, ToolDecided, Unguarded
 from interlock.outcome import Reason
 
@@ -282,6 +283,12 @@ async def test_an_agent_that_ends_when_its_prompt_comes_back(table):
 async def test_an_agent_that_never_asks_for_its_prompt_was_not_ready(table):
     outcome, _ = await table.play(table.request("sleep 60", TYPED, limits={"start_up": 0.5}))
     assert (outcome.status, outcome.reason) == (Status.TIMED_OUT, Reason.STALLED)
+
+
+async def test_no_handshake_is_made_with_an_agent_that_would_act_on_its_prompt(table):
+    with pytest.raises(Unsupported, match="as soon as it is started"):
+        await probe(table.request("touch started"), state=table.state)
+    assert not list(table.workspace.iterdir())
 
 
 async def test_a_file_that_the_agent_would_obey_is_refused_before_it_starts(table):
