@@ -109,7 +109,9 @@ def test_the_example_is_run_as_its_page_says() -> None:
     page = (EXAMPLE / "README.md").read_text("utf-8")
     (line,) = [line for line in page.splitlines() if line.startswith("$ interlock run")]
     assert line == '$ interlock run -a terminal:./notes.toml --binary ./notes.sh --otherwise ask "water the plants"'
-    assert len((EXAMPLE / "notes.toml").read_text("utf-8").splitlines()) <= 10
+    profile = (EXAMPLE / "notes.toml").read_text("utf-8")
+    assert len(profile.splitlines()) <= 10
+    assert f"```toml\n{profile}```" in (EXAMPLE.parents[1] / "docs" / "terminal.md").read_text("utf-8")
 
 
 # ---- a person at a terminal of any kind -----------------------------------------------------------------------------
