@@ -17,22 +17,28 @@ OURS = "interlock_adapters."
 HEAD = """\
 # What is seen, denied, changed and replaced
 
-Generated from the adapters' capabilities by `python docs/generate_coverage.py`. Every cell that claims something is shown
-by tests on the real CLIs (`tests/live/coverage_evidence.py` names them), and a test fails where the table and they
-disagree, in either direction. `interlock doctor --guard AGENT` shows the same on the program that you have installed.
+Generated from the adapters' capabilities by `python docs/generate_coverage.py`. Every cell that claims something is
+shown by tests on the real CLIs (`tests/live/coverage_evidence.py` names them), and a test fails where the table and
+they disagree, in either direction. `interlock doctor --guard AGENT` shows the same on the program that you have
+installed. What agents and their commands have tried against it is in [tampering](tampering.md).
 
 | column | what it says |
 | --- | --- |
 | before, after | the chain is asked before the call runs, and about its output before the model sees it |
-| deny, modify | what the chain denies does not run; what it changes is what runs. A change that cannot be made is a denial |
-| replace | what replaces the output is all that the model is shown. `if it succeeded`: where a failed call's output is to be replaced, the run is stopped before the model sees it. `stops the run`: that of every call |
-| asked | a person or program can be asked, and the call waits. `as a question`: it is put to them as what it is |
-| backstop | what stands behind the chain on the agent's side, if the permission asks for it or by default |
+| deny | what the chain denies does not run, and the model reads why |
+| modify | what the chain changes is what runs; a change that cannot be made is a denial |
+| replace | what replaces the output is all that the model is shown |
+| asked | a person or a program can be asked, and the call waits |
+| backstop | what can stand behind the chain on the agent's side |
 
-`no` in the first six columns: a chain, or a permission, that needs it is refused before the agent is started. `no` as a
-backstop: there the chain alone decides. `closed`: there is nothing to be seen, and below the table stands why. Calls of a
-class that is missing from a table cannot be made; why stands below it too. `calls of a sub-agent` are of every kind, and
-shown by its shell.
+- `no` in the first six columns: a chain, or a permission, that needs it is refused before the agent is started. `no` as
+  a backstop: there the chain alone decides.
+- `if it succeeded`: where the output of a failed call is to be replaced, the run is stopped before the model sees it.
+  `stops the run`: so it is for every call of that class.
+- `as a question`: it is put to them as what it is. `asked calls`: only what the agent asks about by itself.
+- `closed`: there is nothing to be seen; below the table stands why.
+- Calls of a class that is missing from a table cannot be made; why stands below it too.
+- `calls of a sub-agent` are of every kind, and shown by its shell.
 
 A newer program than what was tested runs with a warning: prove it with `interlock doctor --guard`, as `.ci/newest` does
 for the newest npm package of each agent.
