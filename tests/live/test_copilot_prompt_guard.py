@@ -99,7 +99,7 @@ def elsewhere(event: str) -> str:
     return json.dumps(whole)
 
 
-@pytest.mark.parametrize("lost", ["all", "unreadable", "prompt", "unreachable"])
+@pytest.mark.parametrize("lost", ["all", pytest.param("unreadable", marks=pytest.mark.slow), "prompt", "unreachable"])
 async def test_an_agent_that_does_not_call_us_is_never_told_the_prompt(copilot, play, policy, monkeypatch, lost):
     text = {"all": without(*hooks.EVENTS), "unreadable": "{", "prompt": without("userPromptSubmitted")}.get(lost)
     if text is not None:
@@ -252,7 +252,7 @@ async def test_hooks_that_a_command_rewrites_or_plants_are_not_read_again(copilo
     assert (names(copilot.workspace), again.decisions()) == ([], {"c4": "deny by hook"})
 
 
-@pytest.mark.parametrize("value", ["true", "1"])
+@pytest.mark.parametrize("value", ["true", pytest.param("1", marks=pytest.mark.slow)])
 async def test_a_variable_that_allows_everything_changes_nothing(copilot, play, monkeypatch, value):
     monkeypatch.setenv("COPILOT_ALLOW_ALL", value)
     planted = copilot.workspace / ".github" / "hooks"
