@@ -6,10 +6,7 @@ and nothing is counted before it is: whoever kills the driver at any moment find
 
 from __future__ import annotations
 
-import random
 import time
-from collections import Counter, deque
-from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
 from typing import Literal
@@ -18,22 +15,21 @@ from uuid import uuid4
 import anyio
 from pydantic import ValidationError
 
+from interlock.batch.admission import Admission, Turn
 from interlock.batch.asked import AskedPeople
 from interlock.batch.executor import Executor, Reachable, Telling
 from interlock.batch.feed import Feed
 from interlock.batch.guards import chain_digest
 from interlock.batch.journal import Line, Record
-from interlock.batch.lanes import Lane
 from interlock.batch.local import LocalExecutor
 from interlock.batch.options import ChainNames, Options
-from interlock.batch.pace import Pace
 from interlock.batch.reading import Results
-from interlock.batch.results import BatchReport, BatchResult, Progress, RunStatus
+from interlock.batch.results import BatchReport, BatchResult, Paused, Progress, RunStatus
 from interlock.batch.running import Live, Places
 from interlock.batch.settling import Settling
 from interlock.batch.spending import Spending, reserve_of
 from interlock.batch.store import Store
-from interlock.batch.tasks import Task
+from interlock.batch.tally import Tally, not_completed
 from interlock.batch.wire import Asked, AttemptResult, Cancel, Happened, News, Resolved, Started, news_adapter
 from interlock.errors import BatchError
 from interlock.model import FrozenMap
@@ -66,38 +62,20 @@ class Driver:
         self.history = store.history()
         self.journal = store.journal()
         store.mend_results(self.history)
-        self.counted: list[int] = [store.tasks.index[run] for run in self.history.order]
-        """The indices of counted runs, in the order of counting."""
-        self.before = frozenset(self.counted)
-        """Those that an earlier driver counted."""
+        self.tally = Tally(self.history, store.tasks.index)
         self.warnings: tuple[str, ...] = ()
         self.spending = Spending(options.budget, usd=self.history.usd, tokens=self.history.tokens)
-        self.lanes: dict[str, Lane] = {}
+        self.admission = Admission(options, self.places, store.tasks, self.spending)
         self.chain = chain if chain is not None or isinstance(executor, LocalExecutor) else ChainNames()
         self.driver_id = uuid4().hex[:8]
         self._chain_digest = chain_digest(self.chain) if self.chain is not None else None
         self._live: dict[str, Live] = {}
         self._executing = 0
-        self._busy: dict[str, int] = {}
-        """Given directories in use: by how many runs, or -1 for one that has it for itself."""
-        self._parked: dict[str, deque[tuple[Lane, int]]] = {}
-        self._unaffordable = 0
-        self._dropped: set[int] = set()
-        """Runs that were cancelled while they waited."""
         self._ending: str | None = None
         self._changed = anyio.Event()
-        self.count_changed = anyio.Event()
         self._began = time.monotonic()
-        self._statuses = Counter(str(line.status) for line in self._counted_lines())
-        self._denials = sum(line.denials or 0 for line in self._counted_lines())
         self._settling = Settling(self)
         self._check_budget()
-
-    def _counted_lines(self) -> Iterator[Line]:
-        for run in self.history.order:
-            line = self.history.counted(run)
-            if line is not None:
-                yield line
 
     def _check_budget(self) -> None:
         """Every run must be bounded where the total is; raises `ConfigurationError`."""
@@ -118,8 +96,6 @@ class Driver:
                 writing.start_soon(self.journal.run)
                 try:
                     await self._drive()
-                except BatchError as error:
-                    self.fail(error)
                 finally:
                     self._say_end()
                     self.journal.finish()
@@ -130,7 +106,7 @@ class Driver:
             self.feed.close()
             self.ready.set()
             self.finished.set()
-            self.count_changed.set()
+            self.tally.wake()
 
     async def taken_up(self) -> None:
         """Wait until what an earlier driver left is taken up; raises `BatchError` if it cannot be."""
@@ -148,6 +124,10 @@ class Driver:
             try:
                 await self._take_up()
                 await self._admit()
+            except BatchError as error:
+                self.fail(error)
+            except Exception as error:  # noqa: BLE001  # of the executor, which is somebody else's
+                self.fail(BatchError(str(self.store.folder), f"the executor cannot be used: {error!r}"))
             finally:
                 await self._wind_down()
                 group.cancel_scope.cancel()
@@ -156,19 +136,15 @@ class Driver:
         """Say that we are here, and what became of what an earlier driver left open."""
         await self.commit(Line(kind="opened", driver=self.driver_id))
         if self.options.only_failed:
-            failed = [line.run for line in self._counted_lines() if line.status != RunStatus.COMPLETED]
-            await self.commit(*(Line(kind="reopened", run=run) for run in failed))
-            self.counted = [self.store.tasks.index[run] for run in self.history.order]
-            self._statuses = Counter(str(line.status) for line in self._counted_lines())
-            self._denials = sum(line.denials or 0 for line in self._counted_lines())
-            self.before = frozenset(self.counted)
+            await self.commit(*(Line(kind="reopened", run=line.run) for line in not_completed(self.history)))
+            self.tally.recount(self.history)
             self.store.mend_results(self.history)
         left_open = tuple(self.history.open.values())
         for submission in left_open:
             await self._settling.interrupted(submission)
-        for index, agent in enumerate(self.store.tasks.agents):
-            if self.history.counted(self.store.tasks.ids[index]) is None:
-                self._lane(agent).add(index)
+        for index in range(self.store.total):
+            if not self.is_counted(index):
+                self.admission.add(index)
         self.ready.set()
         if left_open:
             with anyio.move_on_after(AFTER_A_KILL):
@@ -179,21 +155,6 @@ class Driver:
             self._changed = anyio.Event()
             await self._changed.wait()
 
-    def _lane(self, agent: str) -> Lane:
-        lane = self.lanes.get(agent)
-        if lane is None:
-            options, retries = self.options, self.options.retries
-            pace = Pace(
-                most=min(options.agents.get(agent, options.concurrency), options.concurrency),
-                adaptive=options.adaptive,
-                stagger=options.stagger,
-                wait=retries.wait,
-                longest_wait=retries.longest_wait,
-                chance=random.random,
-            )
-            lane = self.lanes[agent] = Lane(agent, pace)
-        return lane
-
     # ---- admission -------------------------------------------------------------------------------------------------
 
     async def _admit(self) -> None:
@@ -201,105 +162,49 @@ class Driver:
         while self._ending is None:
             self._changed = anyio.Event()
             delay = await self._fill()
-            if not self._live and not self._waiting():
+            if not self._live and not self.admission.waiting:
                 self._ending = self._why_over()
                 return
             with anyio.move_on_after(min(delay, LOOK_AGAIN)):
                 await self._changed.wait()
 
-    def _waiting(self) -> bool:
-        """Whether a run waits that will have its turn in this driver's time."""
-        return any(len(lane) and lane.closed is None for lane in self.lanes.values()) or any(self._parked.values())
-
     def _why_over(self) -> str:
-        if len(self.counted) == self.store.total:
+        if len(self.tally.order) == self.store.total:
             return "done"
-        return "budget" if self._unaffordable and not any(map(self._is_stuck, self.lanes.values())) else "paused"
-
-    def _is_stuck(self, lane: Lane) -> bool:
-        return lane.closed is not None and len(lane) > 0
+        return "budget" if self.admission.unaffordable and not self.admission.stuck else "paused"
 
     async def _fill(self) -> float:
-        """Admit what can be admitted now; gives the seconds after which more can be."""
+        """Start what can be started now; gives the seconds after which more can be."""
         room = min(await self.executor.capacity(), self.options.concurrency)
-        delay, admitted, looked = inf, True, 0
-        while admitted and self._ending is None:
-            admitted = False
-            for lane in tuple(self.lanes.values()):
+        delay, went_on, looked = inf, True, 0
+        while went_on and self._ending is None:
+            went_on = False
+            for lane in tuple(self.admission.lanes.values()):
                 if self._executing >= room:
                     return inf if self._executing else LOOK_AGAIN
-                wait = self._admit_one(lane)
-                admitted = admitted or wait is None
-                delay = min(delay, wait if wait is not None else inf)
+                match self.admission.next(lane, time.monotonic(), idle=not self._live):
+                    case Turn() as turn:
+                        self._start(turn)
+                        went_on = True
+                    case None:
+                        went_on = True
+                    case wait:
+                        delay = min(delay, wait)
                 looked += 1
                 if not looked % 64:
                     await anyio.lowlevel.checkpoint()
         return delay
 
-    def _admit_one(self, lane: Lane) -> float | None:
-        """Take the first run of a lane out of it, to start it or to set it aside; None if that was done, else how many
-        seconds to wait for it."""
-        now = time.monotonic()
-        ready = lane.ready_at(now)
-        if lane.closed is not None or ready is None:
-            return inf
-        if (wait := max(lane.pace.delay(now), ready - now)) > 0:
-            return wait
-        index = lane.first(now)
-        if index is None:
-            return inf
-        if index in self._dropped:
-            lane.take(now)
-            return None
-        task = self.store.tasks.read(index)
-        if self._is_parked(lane, index, task):
-            lane.take(now)
-            return None
-        reserve = reserve_of(task.request, self.options.budget)
-        if not self.spending.affords(reserve):
-            if self._live:
-                return inf
-            lane.take(now)
-            self._unaffordable += 1
-            return None
-        lane.take(now)
-        run = self.store.tasks.ids[index]
+    def _start(self, turn: Turn) -> None:
+        run = self.store.tasks.ids[turn.index]
         number = self.history.record(run).numbered + 1
         key = f"{run}-{number}-{self.driver_id}"
-        live = Live(index, run, key, number, task, lane, reserve, lane.pace.started(now), time.time())
-        self.spending.reserve(key, reserve)
-        self._occupy(task)
+        storm = turn.lane.pace.started(time.monotonic())
+        live = Live(turn.index, run, key, number, turn.task, turn.lane, turn.reserve, storm, time.time())
+        self.spending.reserve(key, turn.reserve)
         self._live[key] = live
         self._executing += 1
         self._group.start_soon(self._attempt, live)
-        return None
-
-    def _is_parked(self, lane: Lane, index: int, task: Task) -> bool:
-        """Whether the run's directory is in use, and it waits for that now."""
-        exclusive, cwd = self.places.exclusive(task), task.request.cwd
-        used = self._busy.get(cwd, 0)
-        if exclusive is None or used == 0 or (used > 0 and not exclusive):
-            return False
-        self._parked.setdefault(cwd, deque()).append((lane, index))
-        return True
-
-    def _occupy(self, task: Task) -> None:
-        exclusive, cwd = self.places.exclusive(task), task.request.cwd
-        if exclusive is not None:
-            self._busy[cwd] = -1 if exclusive else self._busy.get(cwd, 0) + 1
-
-    def _vacate(self, task: Task) -> None:
-        exclusive, cwd = self.places.exclusive(task), task.request.cwd
-        if exclusive is None:
-            return
-        self._busy[cwd] = 0 if exclusive else self._busy[cwd] - 1
-        if not self._busy[cwd]:
-            del self._busy[cwd]
-            if waiting := self._parked.get(cwd):
-                lane, index = waiting.popleft()
-                lane.again(index, 0.0)
-                if not waiting:
-                    del self._parked[cwd]
 
     # ---- attempts ----------------------------------------------------------------------------------------------------
 
@@ -322,6 +227,8 @@ class Driver:
                 self._release(live)
                 with anyio.CancelScope(shield=True):
                     await self._settling.settle(live, result)
+            if live.cancelled and not self.is_counted(live.index):  # it could not be told to end, and was cut off
+                await self._settling.dropped(live.index)
         except BatchError as error:
             self.fail(error)
         finally:
@@ -334,11 +241,12 @@ class Driver:
         spec = self.places.spec(live, self.store.id, self.chain, self._chain_digest, shared=self.executor.shares_files)
         try:
             raw = await self.executor.execute(spec.to_json().encode(), key=live.key)
-            return AttemptResult.parse_json(raw)
+            result = AttemptResult.parse_json(raw)
         except ValidationError as error:
             return f"what came back is no result: {error.errors(include_url=False)[0]['msg']}"
         except Exception as error:  # noqa: BLE001  # `AttemptLost`, or a fault of the executor: nobody knows how far it came
             return str(error) or type(error).__name__
+        return result if result.key == live.key else f"what came back is of another attempt, {result.key}"
 
     def _release(self, live: Live) -> None:
         """It runs no more: another may."""
@@ -346,7 +254,7 @@ class Driver:
             live.executing = False
             self._executing -= 1
             live.lane.pace.ended()
-            self._vacate(live.task)
+            self.admission.vacate(live.task)
             self.people.withdraw(live.key)
             self._changed.set()
 
@@ -376,11 +284,7 @@ class Driver:
         for line in lines:
             self.history.take(line.model_copy(update={"ts": now}))
             if line.kind == "outcome":
-                self.counted.append(self.store.tasks.index[line.run or ""])
-                self._statuses[str(line.status)] += 1
-                self._denials += line.denials or 0
-                changed, self.count_changed = self.count_changed, anyio.Event()
-                changed.set()
+                self.tally.add(line)
 
     def fail(self, error: BatchError) -> None:
         """The batch cannot go on; the first reason counts."""
@@ -439,21 +343,23 @@ class Driver:
         if self.history.counted(run) is not None or self.finished.is_set():
             return
         if live is None:
-            self._dropped.add(index)
+            self.admission.dropped.add(index)
             await self._settling.dropped(index)
             self._changed.set()
             return
         live.cancelled = True
         await self._tell_to_end(live)
-        while live.key in self._live:
-            await self.count_changed.wait()
+        while not self.is_counted(index) and not self.finished.is_set():
+            await self.tally.changed.wait()
 
     # ---- news --------------------------------------------------------------------------------------------------------
 
     async def _hear(self, executor: Telling) -> None:
-        async for raw in executor.events():
-            with suppress(ValidationError):
-                self._heard(news_adapter().validate_json(raw))
+        """Take news as they come; a batch goes on without them."""
+        with suppress(Exception):
+            async for raw in executor.events():
+                with suppress(ValidationError):
+                    self._heard(news_adapter().validate_json(raw))
 
     def _heard(self, news: News) -> None:
         live = self._live.get(news.key)
@@ -486,20 +392,25 @@ class Driver:
         line = self.history.counted(run)
         if line is None:
             return None
-        return self.store.result(index, line, self.history.record(run).attempts, earlier=index in self.before)
+        return self.store.result(index, line, self.history.record(run).attempts, earlier=index in self.tally.before)
 
     def report(self) -> BatchReport:
         """How it ended; raises `BatchError` where it could not go on."""
         if self.failure is not None:
             raise self.failure
-        update = {"elapsed": time.monotonic() - self._began}
+        update = {"elapsed": time.monotonic() - self._began, "paused": self._paused()}
         return self.history.report(self.store.total).model_copy(update=update)
+
+    def _paused(self) -> tuple[Paused, ...]:
+        """The agents that are paused still."""
+        now = time.time()
+        return tuple(one for one in self.history.paused.values() if one.until is None or one.until > now)
 
     def progress(self) -> Progress:
         """How far it is."""
-        counted, here = len(self.counted), len(self.counted) - len(self.before)
+        counted, here = len(self.tally.order), len(self.tally.order) - len(self.tally.before)
         elapsed = time.monotonic() - self._began
-        completed = self._statuses[RunStatus.COMPLETED]
+        completed = self.tally.statuses[RunStatus.COMPLETED]
         left = self.store.total - counted
         return Progress(
             total=self.store.total,
@@ -507,13 +418,13 @@ class Driver:
             completed=completed,
             failed=counted - completed,
             running=tuple(live.shown(self.people.waiting(live.key)) for live in self._live.values()),
-            waiting=sum(lane.again_count for lane in self.lanes.values()),
-            denials=self._denials,
+            waiting=sum(lane.again_count for lane in self.admission.lanes.values()),
+            denials=self.tally.denials,
             throttled=self.history.throttled,
             spent=self.history.spent,
             reserved_usd=self.spending.reserved_usd,
-            paused=tuple(self.history.paused.values()),
-            limits=FrozenMap({lane.agent: lane.pace.limit for lane in self.lanes.values()}),
+            paused=self._paused(),
+            limits=FrozenMap({lane.agent: lane.pace.limit for lane in self.admission.lanes.values()}),
             elapsed=elapsed,
             time_left=elapsed / here * left if here else None,
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 
 from interlock.batch.journal import Line
 from interlock.batch.results import BatchReport, Paused, RunStatus, Spent
 from interlock.model import FrozenMap, Model
 
-__all__ = ["AttemptView", "History", "RunRecord", "RunView", "Submission"]
+__all__ = ["AttemptView", "Counted", "History", "RunRecord", "RunView", "Submission"]
 
 
 class AttemptView(Model):
@@ -60,17 +61,52 @@ class Submission:
     branch: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the line says that counts a run; of ten thousand runs there are ten thousand, so it is a small thing."""
+
+    run: str
+    status: str
+    attempt: str | None
+    reason: str | None
+    message: str | None
+    usd: float | None
+    denials: int
+    duration: float
+    digest: str | None
+    """Of `outcome.json`."""
+    workspace: str | None
+    branch: str | None
+
+    @classmethod
+    def of(cls, line: Line) -> Counted:
+        """What an `outcome` line says."""
+        return cls(
+            run=line.run or "",
+            status=intern(line.status or ""),
+            attempt=line.attempt,
+            reason=line.reason and intern(line.reason),
+            message=line.message,
+            usd=line.usd,
+            denials=line.denials or 0,
+            duration=line.duration or 0.0,
+            digest=line.digest,
+            workspace=line.workspace,
+            branch=line.branch,
+        )
+
+
 @dataclass(slots=True)
 class RunRecord:
-    """What is known of one run; `counted` is its last outcome line, unless it was reopened."""
+    """What is known of one run; `counted` is what its last outcome line says, unless it was reopened."""
 
     attempts: int = 0
     numbered: int = 0
     """The number of its last attempt, throttled ones too."""
     lost: int = 0
     transient: int = 0
-    counted: Line | None = None
-    views: list[AttemptView] = field(default_factory=list[AttemptView])
+    counted: Counted | None = None
+    views: tuple[AttemptView, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,8 +145,8 @@ class History:
             found = self.runs[run] = RunRecord()
         return found
 
-    def counted(self, run: str) -> Line | None:
-        """The line that counts a run; None if there is none."""
+    def counted(self, run: str) -> Counted | None:
+        """What the line says that counts a run; None if there is none."""
         found = self.runs.get(run)
         return found.counted if found is not None else None
 
@@ -124,12 +160,12 @@ class History:
         lines = [record.counted for record in self.runs.values() if record.counted is not None]
         return BatchReport(
             total=total,
-            statuses=FrozenMap(Counter(str(line.status) for line in lines)),
+            statuses=FrozenMap(Counter(line.status for line in lines)),
             unfinished=total - len(lines),
             why=self.ended or "running",
             message=self.message,
             paused=tuple(self.paused.values()),
-            denials=sum(line.denials or 0 for line in lines),
+            denials=sum(line.denials for line in lines),
             spent=self.spent,
             attempts=self.attempts,
             lost=self.lost,
@@ -141,15 +177,15 @@ class History:
         record = self.runs.get(run) or RunRecord()
         line = record.counted
         if line is None:
-            return RunView(run=run, index=index, attempts=tuple(record.views))
+            return RunView(run=run, index=index, attempts=record.views)
         return RunView(
             run=run,
             index=index,
-            status=RunStatus(line.status or ""),
+            status=RunStatus(line.status),
             reason=line.reason,
             message=line.message,
             attempt=line.attempt,
-            attempts=tuple(record.views),
+            attempts=record.views,
         )
 
     # ---- one kind of line each ---------------------------------------------------------------------------------------
@@ -165,7 +201,7 @@ class History:
         record = self.record(run)
         record.numbered = max(record.numbered, number)
         if self.detailed:
-            record.views.append(AttemptView(number=number, submitted=line.ts))
+            record.views += (AttemptView(number=number, submitted=line.ts),)
 
     def started(self, line: Line) -> None:
         submission = self.open.get(line.key or "")
@@ -199,7 +235,7 @@ class History:
             self._over(line, "counted")
         if record.counted is None:
             self.order[line.run or ""] = None
-        record.counted = line
+        record.counted = Counted.of(line)
 
     def reopened(self, line: Line) -> None:
         record = self.record(line.run or "")
@@ -241,10 +277,10 @@ class History:
 
     def _change_view(self, line: Line, number: int, fields: Mapping[str, object]) -> None:
         if self.detailed:
-            views = self.record(line.run or "").views
-            for place, view in enumerate(views):
-                if view.number == number:
-                    views[place] = view.model_copy(update=fields)
+            record = self.record(line.run or "")
+            record.views = tuple(
+                view.model_copy(update=fields) if view.number == number else view for view in record.views
+            )
 
 
 _TAKERS: dict[str, Callable[[History, Line], None]] = {

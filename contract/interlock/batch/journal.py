@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Literal
 
@@ -290,16 +291,27 @@ fdatasync = getattr(os, "fdatasync", os.fsync)
 """macOS has only `fsync`."""
 
 
+def _created(path: Path, new: str) -> FileIO:
+    """A new file, in a folder that is made if there is none."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        fd = os.open(new, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(new, flags, 0o600)
+    return FileIO(fd, "wb")
+
+
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file as a whole: there is the old one, or the new one; raises OSError."""
-    new = path.with_name(path.name + ".new")
+    new = f"{path}.new"
     try:
-        new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
+        with _created(path, new) as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
             if sync:
                 os.fsync(file.fileno())
-        new.replace(path)
+        os.replace(new, path)  # noqa: PTH105  # many times a second
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error

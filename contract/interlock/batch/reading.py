@@ -28,7 +28,7 @@ class Results(AsyncIterator[BatchResult]):
         await anyio.lowlevel.checkpoint()
         while True:
             over = self._driver.finished.is_set()
-            changed = self._driver.count_changed
+            changed = self._driver.tally.changed
             while (index := self._next(over=over)) is not None:
                 found = self._driver.result(index)
                 if found is not None and (self._earlier or not found.earlier):
@@ -43,10 +43,10 @@ class Results(AsyncIterator[BatchResult]):
         """The next index to look at; None if that must be waited for, or there is none. `over`: no more are counted."""
         driver = self._driver
         if not self._in_order:
-            if self._at >= len(driver.counted):
+            if self._at >= len(driver.tally.order):
                 return None
             self._at += 1
-            return driver.counted[self._at - 1]
+            return driver.tally.order[self._at - 1]
         if self._at >= driver.store.total:
             return None
         if not over and not driver.is_counted(self._at):

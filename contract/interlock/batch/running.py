@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from interlock.batch.lanes import Lane
 from interlock.batch.options import ChainNames, Options
 from interlock.batch.results import Running
 from interlock.batch.spending import Reserve
-from interlock.batch.tasks import Copy, Given, Task, Workspace
+from interlock.batch.tasks import Copy, Given, Task, Workspace, Worktree
 from interlock.batch.wire import AttemptSpec, Happened, Place
 from interlock.outcome import Usage
 from interlock.request import Request
@@ -90,11 +91,14 @@ class Places:
     """The batch's."""
     options: Options
     work: Path
+    real: str
+    """The batch's folder, with links resolved."""
 
     @classmethod
     def of(cls, folder: Path, options: Options) -> Places:
         """The places of a batch."""
-        return cls(folder, options, options.work or folder.with_name(folder.name + ".work"))
+        work = options.work or folder.with_name(folder.name + ".work")
+        return cls(folder, options, work, os.path.realpath(folder))
 
     def workspace(self, task: Task) -> Workspace:
         """Where a task runs."""
@@ -102,7 +106,7 @@ class Places:
 
     def owns(self, root: str) -> bool:
         """Whether a directory is one that was made for this batch."""
-        return Path(root).is_relative_to(self.work)
+        return Path(os.path.realpath(root)).is_relative_to(os.path.realpath(self.work))
 
     def exclusive(self, task: Task) -> bool | None:
         """Whether a run wants its directory for itself; None: it has one of its own."""
@@ -114,14 +118,14 @@ class Places:
     def problem(self, task: Task) -> str | None:
         """Why a task must not run: the journal would lie where its agent writes, or in what is copied."""
         request, workspace = task.request, self.workspace(task)
-        if self.work.is_relative_to(self.folder):
+        if isinstance(workspace, Copy | Worktree) and self.work.is_relative_to(self.folder):
             return f"the workspaces would lie in the batch's own folder ({self.work}); give another `work`"
         roots = [*request.add_dirs, *request.permission.writable]
         if isinstance(workspace, Given | Copy):
             roots.append(request.cwd)
         for root in roots:
-            place = Path(request.cwd, root).resolve()
-            if self.folder.resolve().is_relative_to(place):
+            place = os.path.realpath(os.path.join(request.cwd, root))  # noqa: PTH118  # many times a second
+            if f"{self.real}/".startswith(f"{place.rstrip('/')}/"):
                 return f"the batch's folder ({self.folder}) would lie inside of {place}; give it another place"
         return None
 

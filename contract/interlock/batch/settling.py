@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from interlock.batch.attempt import tokens_of
 from interlock.batch.history import Submission
@@ -20,7 +20,6 @@ from interlock.batch.verdict import Fate, Verdict, judge
 from interlock.batch.wire import AttemptResult, Started
 from interlock.batch.workspaces import discard
 from interlock.errors import JournalFailed
-from interlock.events import event_adapter
 from interlock.outcome import Outcome, Reason, Status
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class Settling:
         longest, words = driver.options.retries.longest_pause, ended.message or "its quota is used up"
         if until is None or (longest is not None and until - time.time() > longest):
             self._close(live.lane, words, until)
-        elif live.lane.agent not in driver.history.paused:
+        elif (paused := driver.history.paused.get(live.lane.agent)) is None or paused.until != until:
             driver.post(Line(kind="paused", agent=live.lane.agent, reason=words, until=until))
 
     def _close(self, lane: Lane, reason: str, until: float | None) -> None:
@@ -310,6 +309,8 @@ class Settling:
         """Remove the workspace of an attempt that does not count, unless all are kept."""
         root = ended.result.workspace if ended.result is not None else live.workspace
         workspace = self._driver.places.workspace(live.task)
+        if not self._driver.executor.shares_files:
+            return  # it is on another machine
         if root is not None and _keep(workspace) != "all" and self._driver.places.owns(root):
             await discard(workspace, root, live.task.request.cwd)
 
@@ -370,8 +371,7 @@ def _used_before(folder: Path, submission: Submission) -> tuple[float | None, in
         try:
             for line in whole_lines(path):
                 if b'"type":"usage_updated"' in line:
-                    event = event_adapter().validate_json(line)
-                    found = usage_of(event.model_dump(mode="json"))
-        except (OSError, ValidationError):
+                    found = usage_of(from_json(line))
+        except (OSError, ValueError):
             continue
     return found

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from interlock.batch.history import History
-from interlock.batch.journal import JournalWriter, Line, Record, Tail, read_lines, whole_lines
+from interlock.batch.history import Counted, History
+from interlock.batch.journal import JournalWriter, Record, Tail, read_lines, whole_lines
 from interlock.batch.lock import BatchLock, holder_of
 from interlock.batch.results import BatchResult, RunStatus
 from interlock.batch.task_file import Head, TaskFile, write_tasks
@@ -105,7 +105,7 @@ class Store:
         """An outcome that no attempt left; the journal has all that is known of it."""
         return Record(None, b"", _result_line(run, None, status, outcome.model_dump_json().encode()))
 
-    def result(self, index: int, line: Line, attempts: int, *, earlier: bool) -> BatchResult:
+    def result(self, index: int, line: Counted, attempts: int, *, earlier: bool) -> BatchResult:
         """A counted run as its caller sees it.
 
         What does not have the digest that the journal names is not believed: the outcome is then what the journal says.
@@ -124,7 +124,7 @@ class Store:
             run=run,
             index=index,
             task=task,
-            status=RunStatus(line.status or ""),
+            status=RunStatus(line.status),
             attempt=line.attempt,
             attempts=attempts,
             outcome=outcome,
@@ -134,7 +134,7 @@ class Store:
             earlier=earlier,
         )
 
-    def _outcome(self, run: str, line: Line) -> Outcome | None:
+    def _outcome(self, run: str, line: Counted) -> Outcome | None:
         if line.attempt is None or line.digest is None:
             return None
         try:
@@ -168,7 +168,7 @@ class Store:
             line, index = history.counted(run), self.tasks.index.get(run)
             if line is not None and index is not None:
                 outcome = self._outcome(run, line) or _as_journaled(self.tasks.read(index), line)
-                status = RunStatus(line.status or "")
+                status = RunStatus(line.status)
                 yield _result_line(run, line.attempt, status, outcome.model_dump_json().encode())
 
 
@@ -177,7 +177,7 @@ def _result_line(run: str, attempt: str | None, status: RunStatus, outcome: byte
     return f'{{"run":"{run}","status":"{status}","attempt":{name},"outcome":'.encode() + outcome + b"}\n"
 
 
-def _as_journaled(task: Task, line: Line) -> Outcome:
+def _as_journaled(task: Task, line: Counted) -> Outcome:
     status = line.status if line.status in set(Status) else Status.FAILED
     reason = line.reason if line.reason in set(Reason) else None
     return Outcome.model_validate(
@@ -188,7 +188,7 @@ def _as_journaled(task: Task, line: Line) -> Outcome:
             "reason": reason,
             "message": line.message or "",
             "cost_usd": line.usd,
-            "duration": line.duration or 0.0,
+            "duration": line.duration,
             "labels": dict(task.request.labels),
         }
     )

@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 
+AttemptId = Annotated[str, Field(pattern=r"^[0-9]+-[A-Za-z0-9-]{1,100}$")]
+"""The name of an attempt, and of its folder."""
+
+
 class Place(Model):
     """Where an attempt works and records; each attempt makes a folder of its own name inside of both."""
 
@@ -78,7 +82,7 @@ class AttemptResult(Model):
 
     result: Literal[1] = 1
     key: str
-    attempt: str
+    attempt: AttemptId
     started: bool
     """Whether the agent was started; if not, `problem` says why."""
     outcome: Outcome
@@ -98,7 +102,7 @@ class Started(Model):
 
     news: Literal["started"] = "started"
     key: str
-    attempt: str
+    attempt: AttemptId
     host: str
     """Of the machine."""
     pid: int
