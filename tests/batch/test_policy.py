@@ -1,14 +1,19 @@
 """Pace, money and verdicts: what the driver decides by, without any agent."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import Budget, ConfigurationError, Limits, Outcome, RateLimit, Reason, Request, Status
+from interlock import Budget, ConfigurationError, Given, Limits, Outcome, RateLimit, Reason, Request, Status, Task
+from interlock.batch.admission import Admission, Turn
 from interlock.batch.lanes import Lane
+from interlock.batch.options import Options
 from interlock.batch.pace import Pace
+from interlock.batch.running import Places
 from interlock.batch.spending import Reserve, Spending, reserve_of
 from interlock.batch.verdict import RECORD_FAILED, Fate, judge
 
@@ -153,6 +158,67 @@ def test_who_waits_for_another_try_comes_first_once_it_is_time() -> None:
     assert (len(lane), lane.ready_at(6.0), lane.first(6.0)) == (0, None, None)
     lane.again(3, 9.0)
     assert (lane.ready_at(6.0), lane.first(6.0), lane.first(9.0)) == (9.0, None, 3)
+
+
+# ---- admission ------------------------------------------------------------------------------------------------------
+
+
+class Tasks:
+    """As much of a file of tasks as admission needs."""
+
+    def __init__(self, *tasks: Task) -> None:
+        self.agents = [task.request.agent for task in tasks]
+        self._tasks = tasks
+
+    def read(self, index: int) -> Task:
+        return self._tasks[index]
+
+
+def admission(*tasks: Task, **options: Any) -> tuple[Admission, Lane]:
+    given = Options(stagger=0, concurrency=9, **options)
+    found = Admission(given, Places.of(Path("/out"), given), Tasks(*tasks), Spending(given.budget))  # type: ignore[arg-type]
+    for index in range(len(tasks)):
+        found.add(index)
+    return found, found.lanes["a"]
+
+
+def turns(found: Admission, lane: Lane, *, idle: bool = False) -> list[int]:
+    """Who may start now."""
+    started = list[int]()
+    while (turn := found.next(lane, 1.0, idle=idle)) is None or isinstance(turn, Turn):
+        if turn is not None:
+            lane.pace.started(1.0)
+            started.append(turn.index)
+    return started
+
+
+def work(cwd: str, *, exclusive: bool) -> Task:
+    return Task(request=Request(agent="a", prompt="p", cwd=cwd), workspace=Given(exclusive=exclusive))
+
+
+def test_a_directory_has_one_run_that_wants_it_alone_or_several_that_share() -> None:
+    tasks = [work("/x", exclusive=alone) for alone in (True, False, False, True)] + [work("/y", exclusive=True)]
+    found, lane = admission(*tasks)
+    assert turns(found, lane) == [0, 4]
+    found.vacate(tasks[0])
+    assert turns(found, lane) == [1, 2]
+    found.vacate(tasks[1])
+    assert turns(found, lane) == []
+    found.vacate(tasks[2])
+    assert turns(found, lane) == [3]
+    assert not found.waiting
+
+
+def test_a_run_that_cannot_be_paid_for_waits_while_others_run_and_is_then_given_up() -> None:
+    task = Task(request=Request(agent="a", prompt="p"))
+    found, lane = admission(task, task, budget=Budget(usd=1, run_usd=0.7))
+    assert isinstance(found.next(lane, 1.0, idle=True), Turn)
+    found.spending.reserve("k", Reserve(0.7))
+    assert found.next(lane, 1.0, idle=False) == math.inf
+    assert found.unaffordable == 0
+    found.spending.settle("k", 0.5, None)
+    assert turns(found, lane, idle=True) == []
+    assert (found.unaffordable, found.waiting, found.stuck) == (1, False, False)
 
 
 # ---- money ---------------------------------------------------------------------------------------

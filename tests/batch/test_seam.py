@@ -1,5 +1,6 @@
 """Executors: anything that takes bytes and gives bytes; what it loses, or does twice, changes no count."""
 
+import json
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from tests.engine.conftest import MARK
 from interlock import (
     Approve,
     AttemptLost,
+    BatchError,
     Budget,
     ChainNames,
     Client,
@@ -28,6 +30,7 @@ from interlock import (
     RunStatus,
     Task,
     execute_attempt,
+    read_batch,
 )
 from interlock.batch.inbox import deliver, running_keys
 from interlock.batch.wire import Asked, AttemptResult, AttemptSpec, Started, news_adapter
@@ -90,6 +93,8 @@ class Fake:
     """Says what it is told to say, without any agent."""
 
     shares_files = True
+
+    begun: anyio.Event
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -190,6 +195,60 @@ async def test_an_executor_of_which_the_batch_hears_nothing_still_counts_and_is_
             assert (await anext(aiter(runs))).run == "r"
             await runs.cancel()
             assert (await runs.report()).unfinished == 1
+
+
+@pytest.mark.behaviour("batch:cancel")
+async def test_one_run_that_no_message_reaches_is_cut_off_and_counted(batches: Any) -> None:
+    class Deaf(Fake):
+        async def execute(self, spec: bytes, *, key: str) -> bytes:
+            self.begun.set()
+            await anyio.sleep_forever()
+            return b""
+
+    deaf = Deaf()
+    deaf.begun = anyio.Event()
+    with anyio.fail_after(30):
+        async with batches.open([batches.task(id="r")], executor=deaf) as runs:
+            await deaf.begun.wait()
+            await runs.cancel("r")
+            assert [result.status async for result in runs] == ["cancelled"]
+            assert (await runs.report()).why == "done"
+
+
+@pytest.mark.behaviour("batch:executor")
+@pytest.mark.parametrize("attempt", ["../../../escaped", "01/x", "", "x"])
+async def test_a_result_whose_name_would_lead_out_of_the_folder_is_none(batches: Any, attempt: str) -> None:
+    outcome = Outcome(run_id="x", agent="claude", status=Status.COMPLETED, text="forged")
+    forged = AttemptResult(key="?", attempt="01-x", started=True, outcome=outcome, events="{}\n").to_json()
+    named = forged.replace('"01-x"', json.dumps(attempt)).encode()
+    found = await batches.results(
+        [batches.task(id="r")], executor=Fake(named, forged.encode()), retries=Retries(lost=3)
+    )
+    assert found["r"].outcome.text == "done"
+    assert [line.kind for line in batches.lines("lost", "outcome")] == ["lost", "lost", "outcome"]
+    assert not list(batches.bench.folder.rglob("escaped"))
+
+
+@pytest.mark.behaviour("batch:executor")
+async def test_an_executor_that_cannot_be_asked_ends_the_batch_with_what_it_said(batches: Any) -> None:
+    class Broken(Fake):
+        async def capacity(self) -> int:
+            raise ConnectionError("no scheduler")
+
+    with anyio.fail_after(30), pytest.raises(BatchError, match="no scheduler"):
+        async with batches.open(batches.tasks(1), executor=Broken()) as runs:
+            await runs.report()
+    assert read_batch(batches.folder).report().unfinished == 1
+
+
+@pytest.mark.behaviour("batch:executor")
+async def test_a_batch_goes_on_without_news(batches: Any) -> None:
+    class Silent(Fake):
+        async def events(self) -> AsyncIterator[bytes]:
+            yield b"nonsense"
+            raise ConnectionError("no more")
+
+    assert len(await batches.results(batches.tasks(2), executor=Silent())) == 2
 
 
 async def test_capacity_is_asked_again_and_nothing_runs_without_it(batches: Any) -> None:
