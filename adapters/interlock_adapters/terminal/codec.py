@@ -44,6 +44,8 @@ __all__ = ["TerminalCodec", "subject_of"]
 QUIET = 0.15
 """Seconds from what was written to a look, and from one look to the next."""
 LOOK = "look"
+PIECE = 900
+"""Bytes that hold fewer lines than a screen has room for."""
 PRINTED = 1_000_000
 """Characters of what was printed that are kept for the answer; the first are dropped first."""
 
@@ -101,12 +103,16 @@ class TerminalCodec:
         return ()
 
     def received(self, channel: str, data: bytes) -> Sequence[Action]:
-        """Onto the screen; a look follows."""
+        """Onto the screen, in pieces that it has room for; a look follows."""
         if channel != "stdout":
             return ()
-        self._screen.feed(data)
+        actions: list[Action] = []
+        for at in range(0, len(data), PIECE):
+            self._screen.feed(data[at : at + PIECE])
+            if self._screen.crowded:
+                actions += self._show()
         self._fresh = True
-        return self._look_later()
+        return [*actions, *self._look_later()]
 
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """Opens no endpoint."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 import anyio
+import anyio.to_thread
 
 from interlock.actions import (
     Action,
@@ -153,7 +154,7 @@ class Drive:
         env = {name: home.fill(value) for name, value in prepared.env.items()}
         argv = [arg.text if arg.literal else home.fill(arg.text) for arg in prepared.launch.argv]
         if prepared.launch.compares:
-            self._before = Snapshot.of(prepared.order.request.cwd)
+            self._before = await anyio.to_thread.run_sync(Snapshot.of, prepared.order.request.cwd)
         try:
             process: Process | TerminalProcess
             cwd, size = prepared.order.request.cwd, prepared.launch.terminal
@@ -225,6 +226,7 @@ class Drive:
                 await self._supervisor.exited.wait()
             steps = tuple(step for step in steps if step.action == "signal")
         await self._supervisor.descend(steps, self._interrupted)
+        await self._compare()
 
     def _interrupted(self) -> anyio.Event | None:
         """Ask for the end of the turn; what to wait for, or None where there is no turn to end."""
@@ -240,7 +242,6 @@ class Drive:
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
             self.desk.fault(error)
         self.desk.publish(*self.desk.ledger.cut_short())
-        self._compare()
         code, signal = self._exit()
         outcome = self.desk.report.outcome(
             self.desk.ledger, code=code, signal=signal, stderr=self._supervisor.stderr.text()
@@ -249,11 +250,11 @@ class Drive:
         self.desk.publish(RunFinished(outcome=outcome))
         self._home.remove()
 
-    def _compare(self) -> None:
+    async def _compare(self) -> None:
         """Say what the run changed in the workspace, where the agent does not."""
         if self._before is None:
             return
-        after = Snapshot.of(self.setting.prepared.order.request.cwd)
+        after = await anyio.to_thread.run_sync(Snapshot.of, self.setting.prepared.order.request.cwd)
         if not (self._before.whole and after.whole):
             message = "the workspace holds too many files to tell which of them the run changed"
             self.desk.publish(Notice(level="warning", code="not_compared", message=message))

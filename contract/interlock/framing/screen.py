@@ -96,6 +96,11 @@ class Screen:
         return taken
 
     @property
+    def crowded(self) -> bool:
+        """Whether more lines wait to be taken than is good: soon the first would be dropped."""
+        return len(self._fresh) > REMEMBERED // 2
+
+    @property
     def current(self) -> Line:
         """The line that has not ended."""
         return Line(self._text, self._look)

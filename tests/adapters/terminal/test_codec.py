@@ -131,7 +131,7 @@ def test_a_command_with_an_empty_line_is_not_cut_in_half(driven):
 def test_nothing_is_asked_while_the_agent_still_writes(driven):
     (wake,) = driven.codec.received("stdout", ASKED.replace("\n", "\r\n").encode())
     assert driven.codec.woke(wake.key)[-1] == wake  # a first look
-    assert driven.codec.received("stdout", b"...") == ()
+    assert driven.codec.received("stdout", b"...") == []
     driven.do(driven.codec.woke(wake.key))
     assert driven.asked == []
 
@@ -222,6 +222,12 @@ def test_however_the_bytes_are_cut_the_same_comes_of_it(drive, profile_text):
         cut.do(cut.codec.woke("look"))
         assert cut.asked == whole.asked
         assert cut.events == whole.events
+
+
+def test_a_flood_of_lines_is_shown_whole(driven):
+    driven.hear(b"".join(b"%d\r\n" % number for number in range(20_000)))
+    shown = "".join(event.text for event in driven.events if isinstance(event, TextDelta))
+    assert shown == "".join(f"{number}\n" for number in range(20_000))
 
 
 @pytest.mark.parametrize(
