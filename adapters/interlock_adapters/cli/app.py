@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from interlock_adapters.cli.batch import batch
 from interlock_adapters.cli.hooks import hooks
 from interlock_adapters.cli.machine import agents, doctor
 from interlock_adapters.cli.options import Options
@@ -123,6 +124,7 @@ def explain(
 
 
 app.add_typer(hooks, name="hooks")
+app.add_typer(batch, name="batch")
 
 
 @app.command()

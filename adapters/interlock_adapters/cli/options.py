@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from interlock.request import Request
 
-__all__ = ["FLAGS", "Options", "UsageProblem", "at_terminal", "option_of", "read_prompt", "request_of"]
+__all__ = ["FLAGS", "Options", "UsageProblem", "at_terminal", "environment", "option_of", "read_prompt", "request_of"]
 
 PROMPT_LIMIT = 64 * 1024 * 1024
 """Bytes of a prompt on stdin."""
@@ -203,7 +203,7 @@ def _fields(options: Options, prompt: str) -> dict[str, Any]:
         "permission": _permission(options),
         "session": _session(options),
         "add_dirs": options.add_dir or [],
-        "env": _environment(options.env or []),
+        "env": environment(options.env or []),
         "limits": limits,
     }
 
@@ -235,7 +235,8 @@ def _session(options: Options) -> dict[str, Any]:
     return {"kind": "new", "id": options.session_id}
 
 
-def _environment(settings: list[str]) -> dict[str, str]:
+def environment(settings: list[str]) -> dict[str, str]:
+    """The variables of `--env` settings; raises `UsageProblem`."""
     env: dict[str, str] = {}
     for setting in settings:
         name, separator, value = setting.partition("=")
