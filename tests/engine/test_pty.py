@@ -4,11 +4,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 import pytest
 
 from interlock.adapter import WindowSize
+from interlock.engine import descent
 from interlock.engine.process import Exit, StreamClosed, TerminalProcess, spawn_on_terminal
 from interlock.engine.pty import InputCut
 
@@ -180,3 +182,51 @@ async def test_a_flood_is_read_as_it_comes_and_ends_with_the_program() -> None:
         said = await everything(process)
         assert len(said) == 3_000_000 + len(b"\r\nend\r\n")
         await end(process)
+
+
+HOST = """
+import os, sys
+sys.path[:0] = sys.argv[1:2] + sys.argv[3:]
+import anyio
+from interlock.adapter import WindowSize
+from interlock.engine.process import spawn_on_terminal
+async def main():
+    code = "trap '' HUP; (setsid sh -c 'sleep 600 & echo $!' &); env -i setsid sh -c 'sleep 600 & echo $!'; sleep 600"
+    env = {"PATH": os.environ["PATH"]}
+    process = await spawn_on_terminal(["sh", "-c", code], cwd="/", env=env, size=WindowSize())
+    found = b""
+    while len(found.split()) < 2:
+        found += await process.stdout.receive()
+    print(process.pid, *found.decode().split(), flush=True)
+    AFTERWARDS
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("afterwards", ["await anyio.sleep_forever()", "pass", "del process"])
+async def test_the_end_of_the_host_is_the_end_of_its_trees_on_terminals(anyio_backend: str, afterwards: str) -> None:
+    contract = str(Path(descent.__file__).parents[2])
+    argv = [sys.executable, "-W", "error", "-c", HOST.replace("AFTERWARDS", afterwards), contract, anyio_backend]
+    async with await anyio.open_process(argv, stderr=None) as host:
+        assert host.stdout is not None
+        said = b""
+        with anyio.fail_after(20):
+            while not said.endswith(b"\n"):
+                said += await host.stdout.receive()
+            if "forever" in afterwards:
+                host.kill()
+            await host.wait()
+            for pid in map(int, said.split()):
+                await until_gone(pid)
+
+
+async def until_gone(pid: int) -> None:
+    """Wait for the end of any process, by its handle."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await anyio.wait_readable(handle)
+    finally:
+        os.close(handle)

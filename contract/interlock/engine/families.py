@@ -29,8 +29,7 @@ def members(family_name: str, family: Family) -> list[str]:
 def member_of(family_name: str, family: Family, name: str) -> Adapter:
     """The agent of a family; raises `UnknownAgent`, or `ConfigurationError` for a file that is none."""
     if "/" in name:
-        path = Path(name).expanduser()
-        return family.member(_read(path), str(path), folder=None)
+        return _named(family_name, family, Path(name).expanduser())
     shipped, users = _shipped(family), _users(family_name, family)
     if name in shipped and name in users:
         raise ConfigurationError(
@@ -39,8 +38,21 @@ def member_of(family_name: str, family: Family, name: str) -> Adapter:
     if name in shipped:
         return family.member(shipped[name], f"{family.package}/{name}.{family.extension}", folder=None)
     if name in users:
-        return family.member(_read(users[name]), str(users[name]), folder=str(users[name].parent))
+        adapter = family.member(_read(users[name]), str(users[name]), folder=str(users[name].parent))
+        if adapter.name != f"{family_name}:{name}":
+            raise ConfigurationError(
+                str(users[name]), f"calls itself {adapter.name}: give it a name of its own, {name}"
+            )
+        return adapter
     raise UnknownAgent(f"{family_name}:{name}", tuple(members(family_name, family)))
+
+
+def _named(family_name: str, family: Family, path: Path) -> Adapter:
+    """The agent that the file at a path describes, which must not pass for one that comes with the package."""
+    adapter = family.member(_read(path), str(path), folder=None)
+    if adapter.name in {f"{family_name}:{name}" for name in _shipped(family)}:
+        raise ConfigurationError(str(path), f"calls itself {adapter.name}, as another does: give it a name of its own")
+    return adapter
 
 
 def _shipped(family: Family) -> dict[str, str]:

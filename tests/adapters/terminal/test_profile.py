@@ -199,6 +199,16 @@ def test_a_name_that_is_there_twice_is_an_error(mine, profile_text):
         find_adapter("terminal:aider")
 
 
+def test_none_passes_for_one_that_comes_with_the_package(mine, profile_text, tmp_path):
+    named = tmp_path / "other.toml"
+    named.write_text(profile_text.replace('"tool"', '"aider"', 1), "utf-8")
+    with pytest.raises(ConfigurationError, match="a name of its own"):
+        find_adapter(f"terminal:{named}")
+    (mine / "mine.toml").write_text(profile_text.replace('"tool"', '"aider"', 1), "utf-8")
+    with pytest.raises(ConfigurationError, match="a name of its own"):
+        find_adapter("terminal:mine")
+
+
 @pytest.mark.parametrize("name", ["terminal", "terminal:", "terminal:nothing", "claude:x", "terminal:..", "nothing:x"])
 def test_what_is_no_agent_is_unknown(mine, name):
     with pytest.raises(UnknownAgent):
