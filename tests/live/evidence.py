@@ -112,3 +112,96 @@ CLAUDE: dict[str, tuple[str, ...]] = {
         f"{HONESTY}the_same_corpus_without_permission_raises_no_alarm_and_changes_nothing",
     ),
 }
+
+SERVER_CALLS = "live/test_copilot_server_calls.py::test_"
+SERVER_OUTPUTS = "live/test_copilot_server_outputs.py::test_"
+SERVER_APPROVALS = "live/test_copilot_server_approvals.py::test_"
+SERVER_GUARD = "live/test_copilot_server_guard.py::test_"
+SERVER_FEATURES = "live/test_copilot_server_features.py::test_"
+
+_SERVER_DENIED = f"{SERVER_CALLS}a_denied_call_does_not_run_the_model_reads_the_reason_and_the_run_goes_on"
+_SERVER_REPLACED = f"{SERVER_OUTPUTS}a_replaced_output_is_all_that_the_model_is_shown"
+_SERVER_CHANGED = f"{SERVER_OUTPUTS}a_secret_in_what_a_change_reports_is_not_shown"
+_SERVER_SESSIONS = f"{SERVER_FEATURES}a_session_takes_our_id_and_is_resumed_and_forked"
+_SERVER_EFFORT = f"{SERVER_FEATURES}effort_reaches_the_service"
+_SERVER_URL = f"{SERVER_FEATURES}a_server_behind_a_url_serves_and_its_calls_are_judged"
+_SERVER_ALLOWED = f"{SERVER_CALLS}without_a_chain_an_allow_list_with_nothing_else_truly_restricts"
+_SERVER_ASKED = f"{SERVER_APPROVALS}an_approved_call_runs_once_and_a_denied_one_does_not"
+
+COPILOT_SERVER: dict[str, tuple[str, ...]] = {
+    "asks": (_SERVER_ASKED, f"{SERVER_APPROVALS}calls_of_every_kind_are_asked_about_and_judged_by_their_own_input"),
+    "questions": (f"{SERVER_APPROVALS}a_question_of_the_agent_is_answered_and_the_model_reads_it",),
+    "sees_before:all": (
+        _SERVER_DENIED,
+        f"{SERVER_CALLS}a_call_of_a_sub_agent_is_judged_under_its_own_name",
+        f"{SERVER_CALLS}an_honest_corpus_raises_no_alarm",
+    ),
+    "sees_after:all": (
+        f"{SERVER_OUTPUTS}the_chain_sees_after_a_rewrite_what_truly_ran",
+        f"{SERVER_OUTPUTS}a_failed_output_that_must_be_withheld_stops_the_run_and_is_not_in_the_session",
+        f"{SERVER_CALLS}the_same_corpus_where_outputs_are_judged_raises_no_alarm",
+    ),
+    "deny": (
+        _SERVER_DENIED,
+        f"{SERVER_CALLS}under_the_posture_none_nothing_runs",
+        f"{SERVER_CALLS}a_patch_is_a_text_that_is_denied_and_rewritten",
+    ),
+    "modify": (
+        f"{SERVER_CALLS}a_rewritten_call_is_the_one_that_runs",
+        f"{SERVER_CALLS}a_patch_is_a_text_that_is_denied_and_rewritten",
+        f"{SERVER_APPROVALS}an_edited_input_is_what_runs_and_passes_the_chain_again",
+    ),
+    "replace:shell": (_SERVER_REPLACED,),
+    "replace:read": (_SERVER_REPLACED, f"{SERVER_OUTPUTS}an_image_is_replaced_by_words"),
+    "replace:search": (_SERVER_REPLACED,),
+    "replace:mcp": (_SERVER_REPLACED,),
+    "replace:internal": (_SERVER_REPLACED,),
+    "replace:edit": (_SERVER_CHANGED,),
+    "replace:write": (_SERVER_CHANGED,),
+    "replace:patch": (_SERVER_CHANGED,),
+    "replace:agent": (f"{SERVER_OUTPUTS}the_report_of_a_sub_agent_and_the_outputs_that_it_sees_are_replaced",),
+    "replace:question": (f"{SERVER_OUTPUTS}the_answer_to_a_question_is_replaced",),
+    "backstops:gate": (
+        f"{SERVER_GUARD}hooks_that_never_fire_are_noticed_and_nothing_runs",
+        f"{SERVER_GUARD}a_session_that_asks_nobody_runs_nothing_that_it_would_ask_about",
+    ),
+    "otherwise:deny": (_SERVER_ALLOWED,),
+    "otherwise:ask": (_SERVER_ASKED,),
+    "otherwise:chain": (f"{SERVER_CALLS}a_participant_with_the_power_to_grant_lets_run_what_it_does_not_object_to",),
+    "new_session_id": (_SERVER_SESSIONS, f"{SERVER_FEATURES}an_id_that_exists_is_not_begun_anew"),
+    "resume": (_SERVER_SESSIONS, f"{SERVER_FEATURES}a_resumed_run_carries_the_whole_permission_anew"),
+    "fork": (_SERVER_SESSIONS,),
+    "images": (f"{SERVER_FEATURES}an_image_goes_with_the_prompt",),
+    "mcp_servers:stdio": (_SERVER_DENIED, f"{SERVER_CALLS}an_mcp_tool_runs_unasked_only_by_rule_or_under_full"),
+    "mcp_servers:http": (_SERVER_URL,),
+    "mcp_servers:sse": (_SERVER_URL,),
+    "output_schema": (f"{SERVER_FEATURES}the_answer_fits_the_schema",),
+    "efforts:minimal": (_SERVER_EFFORT,),
+    "efforts:low": (_SERVER_EFFORT,),
+    "efforts:medium": (_SERVER_EFFORT,),
+    "efforts:high": (_SERVER_EFFORT,),
+    "efforts:xhigh": (_SERVER_EFFORT,),
+    "efforts:max": (_SERVER_EFFORT,),
+    "instructions": (f"{SERVER_FEATURES}model_and_instructions_reach_the_service",),
+    "add_dirs": (f"{SERVER_FEATURES}further_directories_count_as_inside",),
+    "max_turns": (f"{SERVER_FEATURES}turns_are_bounded",),
+    "interrupt": (f"{SERVER_APPROVALS}an_interrupt_ends_the_command_and_the_run",),
+    "steer": (
+        f"{SERVER_FEATURES}a_message_into_the_running_turn_is_read_after_the_next_call",
+        f"{SERVER_FEATURES}a_message_that_comes_too_late_has_a_turn_of_its_own_with_which_the_run_ends",
+    ),
+    "several_turns": (f"{SERVER_FEATURES}a_conversation_has_several_turns_in_one_process_and_each_is_guarded",),
+    "hole:what commands and sub-agents in the background report": (
+        f"{SERVER_OUTPUTS}work_in_the_background_is_not_to_be_had",
+        f"{SERVER_OUTPUTS}the_report_of_a_sub_agent_and_the_outputs_that_it_sees_are_replaced",
+        f"{SERVER_OUTPUTS}a_command_that_outlasts_the_agent_s_patience_is_stopped",
+    ),
+    "hole:a long output in a file of its own": (f"{SERVER_OUTPUTS}a_large_output_is_replaced_whole",),
+    "hole:the words around the error of a call that failed": (
+        f"{SERVER_OUTPUTS}what_the_model_reads_of_a_call_that_failed_holds_nothing_of_a_file",
+    ),
+    "hole:instructions found beside a file that is read": (
+        f"{SERVER_OUTPUTS}instructions_beside_a_file_that_is_read_are_not_looked_for",
+    ),
+    "hole:a call whose arguments are no JSON": (f"{SERVER_CALLS}arguments_that_are_no_json_run_nothing",),
+}

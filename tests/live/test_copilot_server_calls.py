@@ -292,6 +292,18 @@ async def test_patches_of_every_kind_raise_no_alarm(copilot, policy):
     assert [event.status for event in played.of(ToolFinished)][:2] == ["ok", "error"]
 
 
+async def test_arguments_that_are_no_json_run_nothing(copilot, policy):
+    broken = ToolCall("bash", {}, "c1", raw='{"command": "touch made", ')
+    sql_broken = ToolCall("sql", {}, "c2", raw="nonsense")
+    guard = policy(after=lambda _: Allow())
+    played = await copilot.play([Turn(broken, sql_broken, bash("echo fine", "c3")), DONE], guard, permission=FULL)
+    assert names(copilot.workspace) == []
+    assert played.decisions() == {"c3": "allow by posture"}
+    ended = {event.tool_call_id: event.status for event in played.of(ToolFinished)}
+    assert ended == {"c1": "error", "c2": "error", "c3": "ok"}
+    assert (played.outcome.ok, played.unguarded()) == (True, [])
+
+
 # ---- what hooks do wrong ---------------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock import Allow, Answer, DenyCall, Replace
+from interlock import Allow, Answer, DenyCall, Modify, Replace
 from interlock.events import ToolDecided, ToolFinished, ToolOutput
+from interlock_adapters.copilot import wrapping
 from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
@@ -111,7 +112,7 @@ async def test_a_secret_in_what_a_change_reports_is_not_shown(copilot, policy):
     hiding = policy(after=lambda call: Replace(output=f"{call.tool_kind} hidden"))
     played = await copilot.play(script, hiding, permission=FULL)
     assert [played.result(call).content for call in ("c1", "c2")] == ["write hidden", "edit hidden"]
-    patch = f"*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\n"  # noqa: F541
+    patch = "*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\n"
     script = [Turn(ToolCall("apply_patch", {"input": patch}, "c1")), DONE]
     played = await copilot.play(script, hiding, permission=FULL, model="gpt-5.4")
     assert played.result("c1").content == "patch hidden"
@@ -148,13 +149,38 @@ async def test_work_in_the_background_is_not_to_be_had(copilot, policy, secret):
     assert [len(played.requests), played.outcome.ok, played.unguarded()] == [4, True, []]
 
 
-async def test_a_long_output_is_replaced_whole_and_lies_in_no_file(copilot, policy):
-    command = "for n in $(seq 3000); do echo tiger; done; printf 'tiger%s\\n' -lily"
-    played = await copilot.play([Turn(bash(command)), DONE], policy(after=redact), permission=FULL)
+@pytest.mark.slow
+async def test_a_command_that_outlasts_the_agent_s_patience_is_stopped(copilot, policy, monkeypatch):
+    monkeypatch.setattr(wrapping, "LONGEST_WAIT", 30)
+    script = [Turn(bash("echo early; cat secret.txt; sleep 40; cat secret.txt; touch late")), DONE, DONE]
+    (copilot.workspace / "secret.txt").write_text(f"{SECRET}\n")
+    played = await copilot.play(script, policy(after=redact), permission=FULL)
     shown = played.result("c1").content
-    assert len(shown) > 18_000 * 0.9
-    assert shown.count("tiger") == 3000
-    assert (CLEAN in shown, "copilot-tool-output" in shown, played.knows(SECRET.encode())) == (True, False, False)
+    assert ("early" in shown, CLEAN in shown, "was stopped" in shown) == (True, True, True)
+    assert (len(played.requests), played.knows(SECRET.encode())) == (2, False)
+    assert not (copilot.workspace / "late").exists()
+    assert (played.outcome.ok, played.unguarded()) == (True, [])
+
+
+async def test_what_the_model_reads_of_a_call_that_failed_holds_nothing_of_a_file(copilot, policy):
+    (copilot.workspace / "a.txt").write_text(f"{SECRET} one\n{SECRET} two\n")
+    before = policy(after=lambda _: Allow())
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-{}\n+x\n*** End Patch\n"
+    calls = [
+        ToolCall("edit", {"path": "a.txt", "old_str": "three", "new_str": "x"}, "c1"),
+        ToolCall("edit", {"path": "a.txt", "old_str": "tiger", "new_str": "x"}, "c2"),
+        ToolCall("create", {"path": "a.txt", "file_text": "x"}, "c3"),
+        view("a.txt", "c4", view_range=[50, 60]),
+        ToolCall("grep", {"pattern": "("}, "c5"),
+        view("missing.txt", "c6"),
+    ]
+    played = await copilot.play([Turn(*calls), DONE], before, permission=FULL)
+    assert {event.status for event in played.of(ToolFinished)} == {"error"}
+    assert not played.knows(SECRET.encode())
+    patches = [ToolCall("apply_patch", {"input": patch.format(line)}, line) for line in ("three", "four")]
+    played = await copilot.play([*map(Turn, patches), DONE], before, permission=FULL, model="gpt-5.4")
+    assert {event.status for event in played.of(ToolFinished)} == {"error"}
+    assert not played.knows(SECRET.encode())
 
 
 async def test_a_large_output_is_replaced_whole(copilot, policy):
@@ -227,8 +253,6 @@ async def test_the_chain_sees_after_a_rewrite_what_truly_ran(copilot, policy):
         return Replace(output=f"[{call.output.split()[0]}]")
 
     def before(call):
-        from interlock import Modify  # noqa: PLC0415
-
         return Modify(input={**call.input, "command": "echo changed"})
 
     played = await copilot.play([Turn(bash("echo plain")), DONE], policy(before, after), permission=FULL)

@@ -239,6 +239,20 @@ def test_a_server_whose_tools_could_be_those_of_another_is_refused():
     assert fields(unmet_server_names(["a b", "ü"])) == ["mcp_servers.a b", "mcp_servers.ü"]
 
 
+@pytest.mark.parametrize(
+    ("server", "field"),
+    [
+        ({"type": "stdio", "command": "x", "args": ["$HOME"]}, "args"),
+        ({"type": "stdio", "command": "x", "env": {"A": "${HOME}"}}, "env"),
+        ({"type": "http", "url": "http://a", "headers": {"A": "Bearer $TOKEN"}}, "headers"),
+    ],
+)
+def test_a_value_that_the_agent_would_replace_is_refused(order, server, field):
+    assert fields(SERVER.check(order(mcp_servers={"b": server}))) == [f"mcp_servers.b.{field}"]
+    plain = {"type": "stdio", "command": "x", "args": ["5$", "a$1", "cost: $5"]}
+    assert SERVER.check(order(mcp_servers={"b": plain})) == ()
+
+
 def test_after_a_rewrite_a_call_is_described_anew():
     call = ToolCall(tool_call_id="c", tool_name="view", input={"path": "b"}, tool_kind=ToolKind.READ)
     assert describe(call).subject.paths == ("b",)

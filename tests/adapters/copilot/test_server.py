@@ -771,6 +771,8 @@ def test_unknown_usage_is_not_zero(server):
 def test_an_interrupt_answers_every_open_hook_and_the_turn_ends_cancelled(server):
     request = server.before()
     server.done(server.codec.interrupt())
+    assert server.said(request) is None
+    server.event("abort", reason="user_initiated")
     assert server.said(request)["output"]["permissionDecision"] == "deny"
     assert [tuple(one.key) for one in server.of(Withdraw)] == [("main", "c1")]
     server.idle(aborted=True)
@@ -800,7 +802,29 @@ def test_an_answer_that_an_abort_overtook_is_no_alarm(server):
 def test_an_output_that_waits_when_the_turn_is_interrupted_is_shown_to_nobody(server):
     request = server.after(server.let(), text="secret")
     server.done(server.codec.interrupt())
+    server.event("abort", reason="user_initiated")
     assert server.said(request)["output"]["modifiedResult"]["resultType"] == "failure"
+
+
+def test_hooks_are_answered_in_the_end_though_the_agent_says_nothing_of_the_abort(server):
+    request = server.before()
+    server.done(server.codec.interrupt())
+    server.done(server.codec.woke("aborting"))
+    assert server.said(request)["output"]["permissionDecision"] == "deny"
+
+
+def test_a_failure_that_nobody_has_judged_when_the_turn_is_interrupted_is_forgotten(server):
+    message = {"messageId": "m1", "content": "", "turnId": "0", "toolRequests": [{"toolCallId": "c1", "name": "view"}]}
+    server.event("assistant.message", id_="the-message", **message)
+    server.let("c1", "view", {"path": "a"})
+    request = server.failed({"path": "a"}, error="secret")
+    server.done(server.codec.interrupt())
+    server.done(server.codec.woke("aborting"))
+    assert server.said(request) is None
+    server.event("abort", reason="user_initiated")
+    server.idle(aborted=True)
+    server.answer("session.history.truncate", {"eventsRemoved": 3})
+    assert [one.status for one in server.endings()] == [Status.CANCELLED]
 
 
 def test_a_hook_that_comes_after_the_interrupt_is_denied(server):
@@ -832,8 +856,9 @@ def test_an_interrupt_before_the_prompt_just_ends_the_run(fresh):
 def test_a_denial_that_ends_the_run_denies_and_aborts(server):
     request = server.before()
     server.decide(Refuse("stop", interrupt=True))
+    assert (server.said(request), len(server.asks("session.abort"))) == (None, 1)
+    server.event("abort", reason="user_initiated")
     assert server.said(request)["output"]["permissionDecision"] == "deny"
-    assert len(server.asks("session.abort")) == 1
     server.idle(aborted=True)
     assert server.endings()[0].reason is Reason.DENIED
 
@@ -854,6 +879,17 @@ def test_a_message_waits_for_the_command_that_it_would_put_into_the_background(s
     server.keep()
     methods = [one.get("method", "answer") for one in server.sent()]
     assert methods[-2:] == ["session.send", "answer"]
+
+
+def test_a_message_waits_for_a_command_that_is_only_announced(server):
+    server.starts()
+    server.done(server.codec.steer("hurry"))
+    assert len(server.asks("session.send")) == 1
+    server.lists(("c1", "bash", COMMAND))
+    server.hook("preToolUse", toolName="bash", toolArgs=COMMAND)
+    server.decide(Refuse("no"))
+    server.ends(success=False, result=None, error={"message": "no", "code": "denied"})
+    assert len(server.asks("session.send")) == 2
 
 
 def test_a_message_that_came_too_late_has_a_turn_of_its_own(server):

@@ -43,9 +43,9 @@ class CallState:
     finished: bool = False
 
     @property
-    def runs(self) -> bool:
-        """Whether the call may be running."""
-        return self.let_through and not self.asked_after and not self.finished
+    def may_run(self) -> bool:
+        """Whether the call may be running, or begin to."""
+        return not (self.denied or self.asked_after or self.finished)
 
 
 @dataclass(slots=True)

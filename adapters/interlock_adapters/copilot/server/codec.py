@@ -30,7 +30,7 @@ from interlock_adapters.copilot.server.background import Background
 from interlock_adapters.copilot.server.calls import Calls
 from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.handshake import Handshake
-from interlock_adapters.copilot.server.hook_calls import WITHHOLDING, HookCalls
+from interlock_adapters.copilot.server.hook_calls import ABORTING, WITHHOLDING, HookCalls
 from interlock_adapters.copilot.server.intent import Intent
 from interlock_adapters.copilot.server.outcome import Memory, ending_of, stopped
 from interlock_adapters.copilot.server.permissions import Permissions
@@ -129,7 +129,7 @@ class ServerCodec:
         """A message that comes while a command runs would put it into the background (1.0.102): so it waits."""
         if not self._taken or self._done or self._intent.ends:
             return
-        if any(state.runs and state.kind is ToolKind.SHELL for state in self._calls.unfinished()):
+        if any(state.may_run and state.kind is ToolKind.SHELL for state in self._calls.unfinished()):
             return
         waiting, self._waiting = self._waiting, []
         for text in waiting:
@@ -178,6 +178,8 @@ class ServerCodec:
         if key == WITHHOLDING:
             said = "an output had to be withheld, and the agent did not stop when told to"
             return () if self._done else (Stop(Reason.UNREPLACEABLE, said),)
+        if key == ABORTING:
+            return () if self._hooks.withheld else tuple(self._hooks.aborted())
         if key.startswith(questions.WAITING):
             return tuple(self._questions.woke(key))
         return tuple(self._hooks.woke(key))

@@ -39,7 +39,9 @@ from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.intent import Intent
 from interlock_adapters.copilot.server.wire import AnnouncedCall, HookBegan, HookInput, HookInvoked, ToolOutput
 
-__all__ = ["WITHHOLDING", "HookCalls"]
+__all__ = ["ABORTING", "WITHHOLDING", "HookCalls"]
+
+Object = dict[str, JsonValue]
 
 BEFORE, AFTER, FAILED = "preToolUse", "postToolUse", "postToolUseFailure"
 ENDING = "the turn was told to end"
@@ -48,6 +50,10 @@ LIST_LIMIT = 10.0
 """Seconds that a hook waits to be told which call it is about."""
 LISTING = "listing:"
 """What the key of a `Wake` for that begins with."""
+ABORTING = "aborting"
+"""The key of the `Wake` that answers hooks although the agent has not said that the turn is aborted."""
+ABORT_LIMIT = 1.0
+"""Seconds; it takes milliseconds."""
 WITHHOLDING = "withholding"
 """The key of the `Wake` that ends a run whose abort the agent does not follow."""
 WITHHOLDING_LIMIT = 5.0
@@ -72,8 +78,8 @@ class HookCalls:
     """An output of this turn may be shown to no later turn either."""
     _announced: dict[str, Announced] = field(default_factory=lambda: defaultdict[str, Announced](Announced))
     _open: dict[tuple[Key, Stage], HookAsked] = field(default_factory=dict[tuple[Key, Stage], HookAsked])
-    _held: list[Id] = field(default_factory=list[Id])
-    """Hooks that are answered once the turn is aborted."""
+    _held: dict[Id, Object] = field(default_factory=dict[Id, Object])
+    """What hooks are told once the turn is aborted; told before, the model could be asked again."""
     _answered: dict[str, CallState] = field(default_factory=dict[str, CallState])
     """The call whose hook after it was answered last, by agent: the next end of a call is that one's."""
 
@@ -258,13 +264,17 @@ class HookCalls:
             answer = _fallback(asked)
             yield Emit([Notice(level="warning", code="unanswerable", message=f"{asked.state.name}: {error}")])
         self._note(asked, answer)
-        if answer.result is None:
-            yield from self._withhold(asked)
-        else:
-            yield self.channel.answer(asked.request, answer.result)
         if answer.interrupt:
             self.intent.denied = answer.reason
+        if answer.result is None:
+            self.withheld = True
+            self.intent.unreplaceable = asked.state.name
+            yield Wake(WITHHOLDING, WITHHOLDING_LIMIT)
+        if answer.result is None or answer.interrupt:
+            self._held[asked.request] = answer.result or NO_OBJECTION
             yield from self.abort()
+        else:
+            yield self.channel.answer(asked.request, answer.result)
 
     def _note(self, asked: HookAsked, answer: HookAnswer) -> None:
         state = asked.state
@@ -276,38 +286,35 @@ class HookCalls:
         else:
             state.denied, state.shown = True, answer.reason
 
-    def _withhold(self, asked: HookAsked) -> Iterator[Action]:
-        self._held.append(asked.request)
-        self.withheld = True
-        self.intent.unreplaceable = asked.state.name
-        yield from self.abort()
-        yield Wake(WITHHOLDING, WITHHOLDING_LIMIT)
-
     def settle(self) -> Iterator[Action]:
-        """The turn was aborted: no hook may keep it from ending, and none of the calls may run."""
+        """The turn is being aborted: no hook may keep it from ending, and none of the calls may run."""
         for (key, stage), asked in list(self._open.items()):
             del self._open[key, stage]
-            if stage == "before":
-                asked.state.denied, asked.state.shown = True, ENDING
-                yield self.channel.answer(asked.request, deny(ENDING))
-            elif not self.at_once:
-                yield self.channel.answer(asked.request, NO_OBJECTION)
-            elif asked.replaceable:
-                asked.state.shown = ENDING
-                yield self.channel.answer(asked.request, show(ENDING, "failure"))
-            else:
-                self.withheld = True
-                self._held.append(asked.request)
+            self._held[asked.request] = self._last_words(asked)
             yield Withdraw(key, stage)
         for announced in self._announced.values():
-            for asking in announced.unanswered():
-                yield self.channel.answer(asking.request, deny(ENDING))
+            self._held.update((asking.request, deny(ENDING)) for asking in announced.unanswered())
+        if self._held:
+            yield Wake(ABORTING, ABORT_LIMIT)
+
+    def _last_words(self, asked: HookAsked) -> Object:
+        """No to a call; an output that nobody has judged is shown to no later turn either."""
+        if asked.stage == "before":
+            asked.state.denied, asked.state.shown = True, ENDING
+            return deny(ENDING)
+        if not self.at_once:
+            return NO_OBJECTION
+        if not asked.replaceable:
+            self.withheld = True
+            return NO_OBJECTION
+        asked.state.shown = ENDING
+        return show(ENDING, "failure")
 
     def aborted(self) -> Iterator[Action]:
         """The agent says that the turn is aborted: the model is not asked any more."""
-        held, self._held = self._held, []
-        for request in held:
-            yield self.channel.answer(request, NO_OBJECTION)
+        held, self._held = self._held, {}
+        for request, result in held.items():
+            yield self.channel.answer(request, result)
 
     def turn_over(self) -> None:
         """What was listed for this turn and never asked about is forgotten."""

@@ -15,7 +15,7 @@ from interlock_adapters.copilot.links import links, session_file, unmet_session
 from interlock_adapters.copilot.login import SECRETS, chosen_login, provider, unmet_login, unmet_model
 from interlock_adapters.copilot.server.codec import ServerCodec
 from interlock_adapters.copilot.server.session import unmet_fork
-from interlock_adapters.copilot.tools import unmet_server_names
+from interlock_adapters.copilot.servers import unmet_servers
 from interlock_adapters.copilot.versions import NEWEST, OLDEST
 
 __all__ = ["Server"]
@@ -77,7 +77,7 @@ CAPABILITIES = Capabilities(
     images=True,
     mcp_servers=frozenset({"stdio", "http", "sse"}),
     output_schema=True,
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
     instructions=True,
     add_dirs=True,
     max_turns=True,
@@ -99,7 +99,7 @@ class Server:
             *unmet_arguments(order.request.extra_args),
             *unmet_session(order),
             *unmet_fork(order),
-            *unmet_server_names(order.request.mcp_servers),
+            *unmet_servers(order),
             *unmet_login(order),
             *unmet_model(order),
             *unmet_variables(order),
