@@ -4,6 +4,7 @@ Our clock is set forward while the call waits, so that every deadline of ours is
 two minutes by the real clock, so that those of the agents are.
 """
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from interlock.events import ApprovalRequested, Unguarded
 from interlock_fixtures.clis import CliMissing, clis_required, copilot_cache, find_cli, require_cli
 from interlock_fixtures.proving import Place, dialects_of
 from interlock_fixtures.proving.running import request_of
-from interlock_fixtures.scripted_model import ScriptedModel, Text, Turn
+from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
 
 pytestmark = pytest.mark.live
 
@@ -72,11 +73,17 @@ class Slow:
         return Allow()
 
 
+def patient(request: Any) -> Turn:
+    """A model that calls tools from a script waits for it where it is told that it still runs (Codex 0.171.0)."""
+    running = re.search(r"running with cell ID (\w+)", request.shown[-1].content)
+    return Turn(ToolCall("wait", {"cell_id": running[1]})) if running else Turn(Text("done"))
+
+
 async def played(place: Place, transport: str, permission: dict[str, str], wait: Any, *chain: Any) -> list[str]:
     """One command that is asked about, or shown to the chain, for that long; what lies in the workspace then."""
     dialect = dialects_of(place.adapter.name)[0]
     workspace = place.make("waits", "workspace")
-    with ScriptedModel([Turn(dialect.shell("touch made", "c1")), Turn(Text("done"))]) as model:
+    with ScriptedModel([Turn(dialect.shell("touch made", "c1")), *[patient] * 9]) as model:
         fields = {"transport": transport, "permission": permission, "limits": LIMITS, "mcp_servers": {}}
         request = request_of(place, "waits", dialect, model, cwd=str(workspace), **fields)
         events = []

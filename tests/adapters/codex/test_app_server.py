@@ -324,6 +324,20 @@ def test_a_hook_whose_caller_hung_up_is_withdrawn(server):
     assert server.decide(Proceed(input={"command": "echo"})) == []
 
 
+@pytest.mark.parametrize("ends", ["decided", "hung up"])
+def test_while_a_call_waits_its_model_is_not_asked(server, ends):
+    """A model that calls tools from a script is told after 30 s that it runs, and must not end the turn then."""
+    server.hook("before", input={"command": "echo"}, key="h1")
+    server.hook("request", call="", key="h2")
+    server.ran("started", "preModelRequest")
+    assert "h2" not in [reply.key for reply in server.of(Reply)]
+    if ends == "decided":
+        server.decide(Proceed(input={"command": "echo"}))
+    else:
+        server.done(server.codec.hung_up(hooks.ENDPOINT, "h1"))
+    assert server.of(Reply)[-1].key == "h2"
+
+
 # ---- what does not fit -----------------------------------------------------------------------------------------------
 
 

@@ -95,6 +95,7 @@ class HookCalls:
             if asked.request == request:
                 del self._open[place]
                 yield Withdraw(asked.key, asked.stage)
+                yield from self._let_ask(asked.key.agent_id)
 
     def runs_after(self, state: CallState) -> Iterator[Action]:
         """The stream says that the hook after this call runs."""
@@ -151,7 +152,10 @@ class HookCalls:
             yield from self._let_ask(agent_id)
 
     def _let_ask(self, agent_id: str) -> Iterator[Action]:
-        if self.intent.unreplaceable is not None or any(key.agent_id == agent_id for key in self._unjudged):
+        """Unless something must not be shown, or a call waits: after 30 s Codex tells a model that calls tools from a
+        script that it runs, and a turn that the model then ends takes the call with it (0.171.0)."""
+        waiting = {key.agent_id for key in self._unjudged} | {key.agent_id for key, _ in self._open}
+        if self.intent.unreplaceable is not None or agent_id in waiting:
             return
         for request in [one for one, agent in self._held.items() if agent == agent_id]:
             del self._held[request]
@@ -240,6 +244,7 @@ class HookCalls:
             return
         yield Reply(hooks.ENDPOINT, asked.request, answer.data)
         yield from self._noted(asked, answer)
+        yield from self._let_ask(key.agent_id)
 
     def _noted(self, asked: HookAsked, answer: HookAnswer) -> Iterator[Action]:
         state = asked.state
