@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from interlock import Copy, Retries, Worktree
@@ -156,3 +158,21 @@ async def test_a_worktree_that_is_not_kept_is_gone_from_git_too(batches: Any, re
     assert found["r"].workspace is None
     assert git(repository, "worktree", "list").count("\n") == 1
     assert git(repository, "log", "--format=%s", found["r"].branch).splitlines()[0] == "done"
+
+
+@pytest.mark.behaviour("batch:cancel")
+async def test_a_batch_that_is_cancelled_while_it_copies_stops_copying_and_leaves_nothing(batches: Any) -> None:
+    source = batches.workspace()
+    for number in range(300):
+        (source / f"d{number}").mkdir()
+        (source / f"d{number}" / "file").write_bytes(b"x" * 4096)
+    work = batches.folder.with_name("out.work")
+    with anyio.fail_after(30):
+        async with batches.open([batches.task(batches.ran("r"), cwd=str(source))], workspace=Copy()) as runs:
+            while not list(work.glob("1/*/d*")):
+                await anyio.lowlevel.checkpoint()
+            await runs.cancel()
+            assert (await runs.report()).unfinished == 1
+        while list(work.glob("1/*")):
+            await anyio.lowlevel.checkpoint()
+    assert not batches.executions()

@@ -17,6 +17,10 @@ from interlock import (
     Approve,
     Approver,
     Backstop,
+    Batch,
+    BatchReport,
+    BatchResult,
+    Budget,
     Capabilities,
     Client,
     Compacted,
@@ -57,6 +61,7 @@ from interlock import (
     Status,
     SubagentFinished,
     SubagentStarted,
+    Task,
     Text,
     TextDelta,
     Thinking,
@@ -71,6 +76,7 @@ from interlock import (
     Unmet,
     Unsupported,
     UsageUpdated,
+    batch,
     decision_adapter,
     event_adapter,
     outcome_adapter,
@@ -227,6 +233,19 @@ async def reply(question: Question) -> Answer:
 approver: Approver = approve
 answerer: Answerer = reply
 Client(approver=approve, answerer=reply)
+
+
+# ---- Batches --------------------------------------------------------------------------------------------------------
+
+
+async def many(client: Client) -> None:
+    tasks: list[Task | Request] = [Task(id="one", request=request), request]
+    async with batch(tasks, "out", client=client, agents={"claude": 2}, budget=Budget(usd=1, run_usd=0.1)) as runs:
+        assert_type(runs, Batch)
+        async for result in runs:
+            assert_type(result, BatchResult)
+            assert_type(result.outcome, Outcome)
+        assert_type(await runs.report(), BatchReport)
 
 
 # ---- JSON and errors ------------------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ class _Attempt:
                 self._recorder = MemoryRecorder(deltas=spec.deltas)
             client = self._guarded_client()
             self._made = await self._workspace()
+            if self._cancelled:
+                return self._result(self._early(Status.CANCELLED, None, "cancelled before it was started"))
             self._say_started()
             outcome = await self._attempt(client)
             events = self._recorder.end(outcome.stderr_tail)
@@ -154,9 +156,31 @@ class _Attempt:
         return client_of(chain)
 
     async def _workspace(self) -> Made:
-        spec = self._spec
+        """The directory to work in, unless it is cancelled before there is one; raises `WorkspaceFailed`."""
+        spec, made = self._spec, Made("")
         branch = f"interlock/{spec.batch}/{spec.run}/{self.id}"
-        return await make_workspace(spec.place.workspace, spec.request, Path(spec.place.work) / self.id, branch=branch)
+        failure: WorkspaceFailed | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._give_up, group.cancel_scope)
+            try:
+                folder = Path(spec.place.work) / self.id
+                made = await make_workspace(spec.place.workspace, spec.request, folder, branch=branch)
+            except WorkspaceFailed as error:  # a task group would wrap it
+                failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return made
+
+    async def _give_up(self, scope: anyio.CancelScope) -> None:
+        """Cancel what is being prepared when a message says so; others make no sense yet."""
+        while not self._cancelled:
+            raw = await self._inbox.take()
+            try:
+                self._cancelled = isinstance(message_adapter().validate_json(raw), Cancel)
+            except ValidationError:
+                continue
+        scope.cancel()
 
     def _say_started(self) -> None:
         spec, made = self._spec, self._made
@@ -298,12 +322,15 @@ class _Attempt:
 
     def _unstarted(self, problem: str, message: str) -> AttemptResult:
         reason = Reason.INTERNAL if problem in {RECORD_FAILED, "StartFailed", "SessionBusy"} else Reason.UNSUPPORTED
-        outcome = Outcome(
+        return self._result(self._early(Status.FAILED, reason, message), problem=problem)
+
+    def _early(self, status: Status, reason: Reason | None, message: str) -> Outcome:
+        """The outcome of an attempt that has none of an agent."""
+        return Outcome(
             run_id=self._run.id if self._run is not None else "",
             agent=self._spec.request.agent,
-            status=Status.FAILED,
+            status=status,
             reason=reason,
             message=message,
             labels=self._spec.request.labels,
         )
-        return self._result(outcome, problem=problem)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from interlock.batch.admission import Admission, Turn
 from interlock.batch.asked import AskedPeople
-from interlock.batch.executor import Executor, Reachable, Telling
+from interlock.batch.executor import Executor, ExecutorGone, Reachable, Telling
 from interlock.batch.feed import Feed
 from interlock.batch.guards import chain_digest
 from interlock.batch.journal import Line, Record
@@ -31,7 +31,7 @@ from interlock.batch.spending import Spending, reserve_of
 from interlock.batch.store import Store
 from interlock.batch.tally import Tally, not_completed
 from interlock.batch.wire import Asked, AttemptResult, Cancel, Happened, News, Resolved, Started, news_adapter
-from interlock.errors import BatchError
+from interlock.errors import BatchError, ExecutorFailed
 from interlock.model import FrozenMap
 
 __all__ = ["Driver"]
@@ -126,6 +126,8 @@ class Driver:
                 await self._admit()
             except BatchError as error:
                 self.fail(error)
+            except ExecutorGone as error:
+                self.fail(ExecutorFailed(str(self.store.folder), error.reason))
             except Exception as error:  # noqa: BLE001  # of the executor, which is somebody else's
                 self.fail(BatchError(str(self.store.folder), f"the executor cannot be used: {error!r}"))
             finally:
@@ -235,13 +237,15 @@ class Driver:
             self._over(live)
 
     async def _executed(self, live: Live) -> AttemptResult | str:
-        """The attempt's result, or why it was lost; whatever an executor raises is a loss."""
+        """The attempt's result, or why it was lost; raises `ExecutorFailed`, and whatever else is raised is a loss."""
         if (problem := self.places.problem(live.task)) is not None:
             return self._settling.refused(live, problem)
         spec = self.places.spec(live, self.store.id, self.chain, self._chain_digest, shared=self.executor.shares_files)
         try:
             raw = await self.executor.execute(spec.to_json().encode(), key=live.key)
             result = AttemptResult.parse_json(raw)
+        except ExecutorGone as error:
+            raise ExecutorFailed(str(self.store.folder), error.reason) from error
         except ValidationError as error:
             return f"what came back is no result: {error.errors(include_url=False)[0]['msg']}"
         except Exception as error:  # noqa: BLE001  # `AttemptLost`, or a fault of the executor: nobody knows how far it came
@@ -259,9 +263,12 @@ class Driver:
             self._changed.set()
 
     def _over(self, live: Live) -> None:
-        """It is settled; or, if it was cancelled before that, it ends with the batch."""
+        """It is settled; or, if it was cancelled before that, it ends with the batch.
+
+        Without its executor nobody knows whether it has ended: it stays open, as if the driver had been killed.
+        """
         self._release(live)
-        if live.key in self.history.open:
+        if live.key in self.history.open and not isinstance(self.failure, ExecutorFailed):
             self._settling.abandon(live)
         if self._live.pop(live.key, None) is not None:
             self.spending.settle(live.key, *self._settling.used(live.key, live))

@@ -17,11 +17,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol, runtime_checkable
 
-__all__ = ["AttemptLost", "Executor", "Reachable", "Telling"]
+__all__ = ["AttemptLost", "Executor", "ExecutorGone", "Reachable", "Telling"]
 
 
 class AttemptLost(Exception):
     """Whatever made the attempt is gone, and nobody knows how far it came."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class ExecutorGone(Exception):
+    """The executor itself can be used no more: a fault of no run, and the batch ends so that it can be resumed."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -37,11 +45,14 @@ class Executor(Protocol):
         ...
 
     async def capacity(self) -> int:
-        """How many attempts can run at once; asked again and again, since it may change. 0: none for now."""
+        """How many attempts can run at once; asked again and again, since it may change. 0: none for now.
+
+        Raises `ExecutorGone`, as whatever else it raises is taken.
+        """
         ...
 
     async def execute(self, spec: bytes, *, key: str) -> bytes:
-        """Make one attempt to its end; raises `AttemptLost`.
+        """Make one attempt to its end; raises `AttemptLost` and `ExecutorGone`.
 
         Cancelled, it ends the attempt and all that it started, or sees to it that it ends, before it returns.
         """

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import anyio
 
-__all__ = ["Inbox", "deliver", "running_keys"]
+__all__ = ["Inbox", "deliver", "loop_caller", "running_keys"]
 
 _open: dict[str, Inbox] = {}
 
@@ -35,7 +35,7 @@ class Inbox:
         self.key = key
         self._messages: deque[bytes] = deque()
         self._wake = anyio.Event()
-        self._call = _caller()
+        self._call = loop_caller()
         _open[key] = self
 
     def put(self, message: bytes) -> bool:
@@ -62,8 +62,8 @@ class Inbox:
         _open.pop(self.key, None)
 
 
-def _caller() -> Callable[[Callable[[], None]], object]:
-    """Calls a function on the running loop, from any thread."""
+def loop_caller() -> Callable[[Callable[[], None]], object]:
+    """What calls a function on the running loop, from any thread; it raises RuntimeError once that loop is over."""
     try:
         return asyncio.get_running_loop().call_soon_threadsafe
     except RuntimeError:

@@ -86,9 +86,9 @@ async def _copied(kind: Copy, source: Path, folder: Path) -> Made:
     copying = _Copying(kind.ignore, source)
     try:
         try:
-            await anyio.to_thread.run_sync(copying.copy, source, folder, abandon_on_cancel=False)
+            await anyio.to_thread.run_sync(copying.copy, source, folder, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
-            copying.stop.set()
+            copying.stop.set()  # the thread removes what it has made, and ends
             raise
     except OSError as error:
         where = error.filename2 or error.filename or str(source)
@@ -117,6 +117,9 @@ class _Copying:
             folder = pending.pop()
             folders.append(folder)
             pending.extend(self._copy_entries(*folder))
+        if self.stop.is_set():
+            shutil.rmtree(target, ignore_errors=True)
+            return
         for original, made in reversed(folders):  # modes last: a folder may not be writable
             shutil.copystat(original, made)
 
