@@ -310,7 +310,7 @@ class Drive:
             case Send(data):
                 self._supervisor.send(data)
                 if action.answers:
-                    self._supervisor.answered()
+                    self._supervisor.answered(len(data))
             case Serve():
                 self._start(self._serve, action)
             case Consult():

@@ -126,9 +126,12 @@ class Supervisor:
         while (terminal.speaks or not self._reading) and not self._ended.is_set():  # noqa: ASYNC110 -- nothing tells it
             await anyio.sleep(CATCHING_UP)
 
-    def answered(self) -> None:
-        """Of an agent on a terminal: what was just sent answers a question, which it is waiting to read."""
-        self._answered_at = self._received
+    def answered(self, keys: int) -> None:
+        """Of an agent on a terminal: the keys just sent, so many bytes, answer a question that it waits to have read.
+
+        A terminal that echoes writes them before they are read, so as much of its output says nothing.
+        """
+        self._answered_at = self._received + 2 * keys + 2
 
     @property
     def typed_ahead(self) -> bool:

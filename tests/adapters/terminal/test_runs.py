@@ -200,6 +200,13 @@ open(os.environ["HEARD"], "w").write(os.read(0, 9).decode())
     assert table.keys == []
 
 
+async def test_a_program_that_turns_the_echo_on_is_answered_all_the_same(table):
+    code = "stty echo icanon icrnl; ask 'touch one'; ask 'touch two'; echo done"
+    outcome, _ = await table.play(table.request(code, permission={"posture": "full"}))
+    assert outcome.status == "completed", outcome
+    assert table.keys == ["y", "y"]
+
+
 async def test_what_is_written_while_a_person_thinks_withdraws_the_question(table):
     code = """
 import os, select, sys
