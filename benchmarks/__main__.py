@@ -2,6 +2,7 @@
 
 The contestants take turns, round after round, so that whatever else the machine does disturbs all of them alike.
 `--profile` prints instead where the time of the first row goes. An agent is measured with its real CLI, see `real`.
+`batch` measures a batch's own cost, see there.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ def real_cli(given: argparse.Namespace) -> int:
 
 def main() -> int:
     """Measure; 1 if a figure of ours could not be taken, 0 whether or not the targets are reached."""
+    if sys.argv[1:2] == ["batch"]:
+        from benchmarks import batch  # noqa: PLC0415  # nobody else needs it
+
+        return batch.main(sys.argv[2:])
     given = arguments()
     if given.rows and given.rows[0] in real.AGENTS:
         return real_cli(given)
