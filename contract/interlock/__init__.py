@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         decision_adapter,
     )
     from interlock.batch.attempt import execute_attempt
-    from interlock.batch.executor import AttemptLost, Executor
+    from interlock.batch.executor import AttemptLost, Executor, ExecutorGone
+    from interlock.batch.futures import FuturesExecutor
     from interlock.batch.local import LocalExecutor
     from interlock.batch.opening import Batch, batch
     from interlock.batch.options import Budget, ChainNames, Retries
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         BatchError,
         ConfigurationError,
         ContractError,
+        ExecutorFailed,
         InterlockError,
         JournalDamaged,
         JournalFailed,
@@ -159,10 +161,13 @@ __all__ = [
     "DenyCall",
     "Event",
     "Executor",
+    "ExecutorFailed",
+    "ExecutorGone",
     "FileChange",
     "FilesChanged",
     "Fork",
     "FrozenMap",
+    "FuturesExecutor",
     "Given",
     "Hole",
     "HookCall",
@@ -268,7 +273,8 @@ _NAMES = {
         "Answer Answerer Approval Approve Approver Choice Decision Deny Question QuestionItem decision_adapter"
     ),
     "interlock.batch.attempt": "execute_attempt",
-    "interlock.batch.executor": "AttemptLost Executor",
+    "interlock.batch.executor": "AttemptLost Executor ExecutorGone",
+    "interlock.batch.futures": "FuturesExecutor",
     "interlock.batch.local": "LocalExecutor",
     "interlock.batch.opening": "Batch batch",
     "interlock.batch.options": "Budget ChainNames Retries",
@@ -281,7 +287,7 @@ _NAMES = {
     "interlock.engine.run": "Run",
     "interlock.engine.shortcuts": "plan run run_sync stream",
     "interlock.errors": (
-        "AgentError BatchBusy BatchError ConfigurationError ContractError InterlockError JournalDamaged "
+        "AgentError BatchBusy BatchError ConfigurationError ContractError ExecutorFailed InterlockError JournalDamaged "
         "JournalFailed NotInstalled NotOpen RunEnded RunFailed SessionBusy StartFailed TasksChanged UnknownAgent "
         "Unsupported"
     ),

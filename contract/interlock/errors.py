@@ -17,6 +17,7 @@
         +-- TasksChanged        .folder, .problem: it holds other tasks than those given
         +-- JournalDamaged      .folder, .file, .line, .problem: what was recorded is not what was written
         +-- JournalFailed       .folder, .file, .problem: it cannot be written (disk full, ...); it can be resumed
+        +-- ExecutorFailed      .folder, .problem: what made the attempts is gone; it can be resumed
 
 Errors carry data; nothing in the library decides by matching their text.
 """
@@ -37,6 +38,7 @@ __all__ = [
     "BatchError",
     "ConfigurationError",
     "ContractError",
+    "ExecutorFailed",
     "InterlockError",
     "JournalDamaged",
     "JournalFailed",
@@ -195,3 +197,11 @@ class JournalFailed(BatchError):
         self.file = file
         self.problem = problem
         super().__init__(folder, f"{file} cannot be written: {problem}; nothing more is started, and it can be resumed")
+
+
+class ExecutorFailed(BatchError):
+    """What made the attempts is gone, as a cluster whose scheduler was killed. With another, it can be resumed."""
+
+    def __init__(self, folder: str, problem: str) -> None:
+        self.problem = problem
+        super().__init__(folder, f"the executor can be used no more: {problem}; it can be resumed with another")

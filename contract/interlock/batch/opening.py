@@ -13,16 +13,17 @@ import anyio
 
 from interlock.approval import Answer, Approval, Approve, Deny, Question
 from interlock.batch.driver import Driver
-from interlock.batch.executor import Executor
+from interlock.batch.executor import Executor, Reachable, Telling
 from interlock.batch.local import LocalExecutor
 from interlock.batch.options import Budget, ChainNames, Options, Retries
 from interlock.batch.results import BatchReport, BatchResult, Progress
 from interlock.batch.store import Store
 from interlock.batch.tasks import Task, Workspace
 from interlock.batch.wire import News
+from interlock.capabilities import Unmet
 from interlock.engine.client import Client
 from interlock.engine.roots import start_root
-from interlock.errors import ConfigurationError
+from interlock.errors import ConfigurationError, Unsupported
 from interlock.request import Request
 
 __all__ = ["Batch", "batch"]
@@ -60,6 +61,7 @@ def batch(
     makes them elsewhere: no objects of a client can go there, and `chain` names who guards them. The other options are
     explained in `Options`.
 
+    Raises `Unsupported` for what the executor cannot do, and `ConfigurationError`.
     Entering raises `BatchBusy`, `TasksChanged`, `JournalDamaged`, `JournalFailed`, or `ConfigurationError`; nothing was
     started then. Reading results and `report` raise `JournalFailed` once the folder cannot be written any more.
     """
@@ -89,7 +91,21 @@ def batch(
         )
     if client is not None and chain is not None:
         raise ConfigurationError("batch", "`client` has a chain of its own; give one of the two")
+    if executor is not None and (unmet := _unmet(executor, options)):
+        raise Unsupported(type(executor).__name__, unmet)
     return _Opened(tasks, Path(folder).expanduser().absolute(), executor or LocalExecutor(client), chain, options)
+
+
+def _unmet(executor: Executor, options: Options) -> list[Unmet]:
+    """What is wanted of an executor that it has no way for."""
+    unmet: list[Unmet] = []
+    if options.asking and not (isinstance(executor, Telling) and isinstance(executor, Reachable)):
+        reason = "it carries no approvals here, or no answers there, so that every call which asks would wait in vain"
+        unmet.append(Unmet(field="asking", value="True", reason=reason, alternatives=("asking=False",)))
+    if options.live and not isinstance(executor, Telling):
+        reason = "it carries no events while a run goes on"
+        unmet.append(Unmet(field="live", value="True", reason=reason, alternatives=("live=False",)))
+    return unmet
 
 
 class Batch:
