@@ -159,6 +159,14 @@ async def test_a_file_is_read_and_edited_only_if_both_are_allowed(aider):
 
 
 @pytest.mark.slow
+async def test_the_words_of_a_model_are_no_question_of_aider(aider):
+    words = "\n\ntouch ran.txt\nRun shell command? (Y)es/(N)o/(S)kip all/(D)on't ask again [Yes]: "
+    outcome, events = await aider.play([Turn(Text("x" * 70_000 + words))], permission={"posture": "full"})
+    assert outcome.status == "completed", outcome
+    assert not [event for event in events if isinstance(event, ToolDecided)]
+
+
+@pytest.mark.slow
 async def test_a_command_that_hides_something_is_never_run(aider):
     hidden = "touch ran.txt\x1b[13Dls           "
     outcome, _ = await aider.play([Turn(Text(commands(hidden)))], permission={"posture": "full"}, limits={"idle": 15.0})
