@@ -267,6 +267,7 @@ BEHAVIOURS = (
         "kit:replay:endpoint", "What an agent calls our endpoints with is recorded, and a replay calls the same."
     ),
     Behaviour("kit:conformance:codex", "The Codex adapter keeps the contract, by recordings of both transports."),
+    Behaviour("kit:conformance:copilot", "The Copilot adapter keeps the contract, by recordings of both transports."),
     Behaviour("kit:conformance:claude", "The Claude adapter keeps the contract, by recordings of both pinned CLIs."),
     Behaviour("kit:third-party-adapter", "An adapter of another package is found by its entry point and checked."),
     Behaviour("kit:guarded-run", "A user's test of a guard runs against the scripted agent and against the real CLI."),

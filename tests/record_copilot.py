@@ -91,7 +91,7 @@ COMMON: Mapping[str, Case] = {
     "bash-modify": Case([Turn(bash("touch made")), DONE], before=lambda _: Modify(input={"command": "touch other"})),
     "bash-replace": Case([Turn(bash("echo heron")), DONE], after=lambda _: Replace(output="[redacted]")),
     "parallel": Case([Turn(bash("cat a.txt"), bash("cat b.txt", "t2")), DONE], before=refuse("t2")),
-    "big-output": Case([Turn(bash("seq 1 400")), DONE]),
+    "big-output": Case([Turn(bash("seq 1 300")), DONE]),
     "create": Case([
         in_repo(lambda repo: Turn(call("create", {"path": f"{repo}/made.txt", "file_text": "x\n"}))), DONE,
     ]),
@@ -116,7 +116,6 @@ COMMON: Mapping[str, Case] = {
     "bad-arguments": Case([Turn(call("bash", {"cmd": "touch made"})), DONE]),
     "no-json": Case([Turn(ToolCall("bash", id="t1", raw='{"command":')), DONE]),
     "resume": Case([DONE], first=[Turn(Text("first answer"))], request={"session": {"kind": "resume", "id": SESSION}}),
-    "structured": Case([Turn(Text('{"bird": "heron"}'))], request={"output_schema": SCHEMA}),
     "max-turns": Case([Turn(bash("true")), Turn(bash("true", "t2")), DONE], request={"limits": {"max_turns": 1}}),
 }  # fmt: skip
 SERVER_ONLY: Mapping[str, Case] = {
@@ -158,8 +157,21 @@ SERVER_ONLY: Mapping[str, Case] = {
         "images": [{"media_type": "image/png", "data": PIXEL}],
         "session": {"kind": "new", "id": SESSION},
     }),
+    "structured": Case([Turn(Text('{"bird": "heron"}'))], request={"output_schema": SCHEMA}),
     "fork": Case([DONE], first=[Turn(Text("first answer"))], request={"session": {"kind": "fork", "id": SESSION}}),
 }  # fmt: skip
+PROMPT_ONLY: Mapping[str, Case] = {
+    "options": Case(
+        [DONE],
+        request={
+            "instructions": "always say heron",
+            "effort": "low",
+            "model": PATCHES,
+            "add_dirs": ["/beside"],
+            "session": {"kind": "new", "id": SESSION},
+        },
+    ),
+}
 
 
 def over(transport: str, case: Case) -> Case:
@@ -168,12 +180,13 @@ def over(transport: str, case: Case) -> Case:
 
 
 CASES = {name: over("server", case) for name, case in (COMMON | SERVER_ONLY).items()}
+CASES |= {f"prompt-{name}": over("prompt", case) for name, case in (COMMON | PROMPT_ONLY).items()}
 
 REDACTIONS = (
     "times and durations are 1, events have neither time nor parent, message ids lose their number",
-    "what the model is told at first stands as (words of the CLI)",
-    "copies of what passed to and from the model, and measurements, are left out of their events",
-    "notices of work in the background and of changed sessions are left out",
+    "what the model is told at first stands as (words of the CLI), and no skills are listed",
+    "copies of what passed to and from the model, and what is measured, are left out",
+    "notices of work in the background, of changed sessions and of waiting messages are left out",
 )
 NUMBERS = re.compile(r'"(\w+Ms|timestamp|\w*[dD]uration\w*)":-?[0-9.e-]+')
 TEXTS = (
@@ -183,6 +196,12 @@ TEXTS = (
     (re.compile(r'/tmp/[^"\s\\]*'), "/home/user/output"),
 )
 UNTOLD = ("session.lifecycle", "host.event")
+LEFT_OUT = (
+    "assistant.streaming_delta",
+    "pending_messages.modified",
+    "session.background_tasks_changed",
+    "session.usage_info",
+)
 KEPT_USAGE = {"model", "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"}
 
 
@@ -198,14 +217,14 @@ def trim(line: dict[str, Any]) -> dict[str, Any] | None:
     for name in ("timestamp", "parentId"):
         event.pop(name, None)
     match event:
-        case {"type": "session.background_tasks_changed"}:
+        case {"type": kind} if kind in LEFT_OUT or (kind.startswith("model.") and kind != "model.call_failure"):
             return None
+        case {"type": "session.skills_loaded"}:
+            event["data"] = {"skills": []}
         case {"type": "system.message"}:
             event["data"] = {"role": "system", "content": PROSE}
         case {"type": "assistant.usage", "data": data}:
             event["data"] = {key: value for key, value in data.items() if key in KEPT_USAGE}
-        case {"type": str(kind)} if kind.startswith("model.") and kind != "model.call_failure":
-            event["data"] = {}
         case _:
             _measured(event)
     return line

@@ -18,6 +18,7 @@ from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Tur
 RECORDINGS = Path(__file__).parents[2] / "fixtures/recordings"
 KEPT = RECORDINGS / "claude/2.1.332"
 CODEX = RECORDINGS / "codex/0.171.0"
+COPILOT = RECORDINGS / "copilot/1.0.102"
 SCRIPT = [[{"tool": "Bash", "input": {"command": "echo hi > made"}, "id": "t1"}, {"text": "done"}]]
 
 
@@ -169,6 +170,30 @@ def test_a_kept_recording_ends_as_it_did(cli: Cli, case: str, code: int, said: s
 )
 def test_a_kept_recording_of_codex_calls_us_again_and_ends_as_it_did(cli: Cli, case: str, code: int, said: str) -> None:
     done = cli.interlock("replay", str(CODEX / case))
+    assert done.returncode == code, done.stderr
+    assert said in (done.stdout + done.stderr).decode()
+
+
+@pytest.mark.behaviour("kit:replay:endpoint")
+@pytest.mark.parametrize(
+    ("case", "code", "said"),
+    [
+        ("bash-replace", 0, "its output was replaced"),
+        ("approve-two", 0, "done"),
+        pytest.param("decline", 0, "(user): the user declined this action", marks=pytest.mark.slow),
+        pytest.param("question", 0, "done", marks=pytest.mark.slow),
+        pytest.param("interrupt", 130, "cancelled", marks=pytest.mark.slow),
+        pytest.param("conversation", 0, "more", marks=pytest.mark.slow),
+        ("prompt-parallel", 0, "denied by interceptor 'recorded': out of bounds"),
+        pytest.param("prompt-bash", 0, "touch made; echo hi", marks=pytest.mark.slow),
+        pytest.param("prompt-sub-agent", 0, "done", marks=pytest.mark.slow),
+        ("prompt-auth", 1, "auth"),
+    ],
+)
+def test_a_kept_recording_of_copilot_ends_as_it_did_over_both_transports(
+    cli: Cli, case: str, code: int, said: str
+) -> None:
+    done = cli.interlock("replay", str(COPILOT / case))
     assert done.returncode == code, done.stderr
     assert said in (done.stdout + done.stderr).decode()
 
