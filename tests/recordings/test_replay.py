@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from interlock_fixtures.message_framing import framed
+from interlock_fixtures.message_framing import body, framed, messages
 from interlock_fixtures.recording import Meta, Recording, Wire, load_recording
 from interlock_fixtures.replay import Faults, install_replay, moved
 
@@ -176,10 +176,11 @@ def test_a_frame_says_its_new_length_where_the_workspace_is_another(tmp_path) ->
     assert there.data == frame({"cwd": f"{tmp_path}/a"})
 
 
-def test_every_kept_recording_says_again_what_was_recorded(recordings_root, tmp_path) -> None:
-    folder = recordings_root / "claude" / "2.1.332" / "bash"
-    recording = load_recording(folder)
+@pytest.mark.parametrize("kept", ["claude/2.1.332/bash", "copilot/1.0.102/bash"])
+def test_a_kept_recording_says_again_what_was_recorded(kept, recordings_root, tmp_path) -> None:
+    recording = load_recording(recordings_root / kept)
     program = install_replay(tmp_path, recording, Faults(chunks=1))
     played = subprocess.run([program], input=recording.on("stdin"), capture_output=True, timeout=30, check=False)
     assert played.stdout == recording.on("stdout")
-    assert [json.loads(line) for line in played.stdout.split(b"\n") if line]
+    said = [body(message) for message in messages(recording.meta.framing, played.stdout)]
+    assert [json.loads(one) for one in said]
