@@ -196,7 +196,9 @@ COPILOT_SERVER: dict[str, tuple[str, ...]] = {
         f"{SERVER_OUTPUTS}the_report_of_a_sub_agent_and_the_outputs_that_it_sees_are_replaced",
         f"{SERVER_OUTPUTS}a_command_that_outlasts_the_agent_s_patience_is_stopped",
     ),
-    "hole:a long output in a file of its own": (f"{SERVER_OUTPUTS}a_large_output_is_replaced_whole",),
+    "hole:a long output in a file of its own": (
+        f"{SERVER_OUTPUTS}a_long_output_is_replaced_whole_and_lies_in_no_file",
+    ),
     "hole:the words around the error of a call that failed": (
         f"{SERVER_OUTPUTS}what_the_model_reads_of_a_call_that_failed_holds_nothing_of_a_file",
     ),

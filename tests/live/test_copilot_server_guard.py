@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock import Allow, Deny, DenyCall, Reason, Status, Unsupported
+from interlock import Allow, Client, Deny, DenyCall, Reason, Status, Unsupported
 from interlock.events import ApprovalRequested, Unguarded
 from interlock_adapters.copilot.server import handshake, session
 from interlock_fixtures.scripted_model import HttpError, ScriptedModel, Text, ToolCall, Turn
@@ -272,11 +272,62 @@ async def test_the_death_of_the_host_leaves_no_process(copilot):
                 host.kill()
 
 
-async def test_the_end_of_a_run_leaves_no_process(copilot):
-    with ScriptedModel([Turn(bash("setsid sleep 987 & disown; touch started")), DONE]) as model:
+SLOW_HOST = """
+import anyio, json, pathlib, sys
+from interlock import Allow, Client, Request
+
+class Slow:
+    name, may, events, deadline = "slow", ("deny", "replace"), ("pre_tool_use", "post_tool_use"), 60.0
+
+    async def before(self, call):
+        return Allow()
+
+    async def after(self, call):
+        pathlib.Path(sys.argv[3]).touch()
+        await anyio.sleep(60)
+        return Allow()
+
+async def main():
+    request = Request.model_validate(json.loads(sys.argv[1]))
+    async with Client(state=sys.argv[2], interceptors=[Slow()]).stream(request) as run:
+        await run.outcome()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("call", [bash("echo tiger; echo -lily"), ToolCall("view", {"path": "missing"}, "c1")])
+async def test_the_death_of_the_host_while_an_output_is_judged_shows_it_to_nobody(copilot, call):
+    """A channel that closes counts as no objection: so the agent must be gone before it notices."""
+    with ScriptedModel([Turn(call), DONE, DONE]) as model, anyio.fail_after(60):
         env = {**copilot.service(model), "TEST_MARK": str(copilot.folder)}
-        played = await copilot.play([Turn(bash("setsid sleep 987 >/dev/null 2>&1 & touch started")), DONE], env=env)
-    assert of_the_test(copilot) == [], played.outcome
+        request = copilot.request(model, env=env, permission=FULL, limits={"hook": 60.0})
+        argv = [sys.executable, "-c", SLOW_HOST, request.model_dump_json(), str(copilot.state)]
+        with subprocess.Popen([*argv, str(copilot.folder / "judged")]) as host:  # noqa: ASYNC220  returns at once
+            try:
+                await until((copilot.folder / "judged").exists)
+                os.kill(host.pid, signal.SIGKILL)
+                await until(lambda: not of_the_test(copilot))
+            finally:
+                host.kill()
+        assert len(model.requests) == 1
+
+
+async def test_the_end_of_a_run_leaves_no_process(copilot):
+    command = "setsid sleep 987 >/dev/null 2>&1 & touch started"
+    with ScriptedModel([Turn(bash(command)), DONE]) as model, anyio.fail_after(60):
+        env = {**copilot.service(model), "TEST_MARK": str(copilot.folder)}
+        async with Client(state=copilot.state) as interlock:
+            outcome = await interlock.run(copilot.request(model, env=env, permission=FULL))
+    assert outcome.ok
+    assert (copilot.workspace / "started").exists()
+    assert of_the_test(copilot) == []
+
+
+async def test_nobody_logged_in_is_known_before_the_prompt(copilot):
+    played = await copilot.play([], login="user", env={})
+    assert (played.outcome.status, played.outcome.reason) == (Status.FAILED, Reason.AUTH)
+    assert "copilot login" in played.outcome.message
 
 
 @pytest.mark.parametrize(

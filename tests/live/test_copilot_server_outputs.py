@@ -183,7 +183,7 @@ async def test_what_the_model_reads_of_a_call_that_failed_holds_nothing_of_a_fil
     assert not played.knows(SECRET.encode())
 
 
-async def test_a_large_output_is_replaced_whole(copilot, policy):
+async def test_a_long_output_is_replaced_whole_and_lies_in_no_file(copilot, policy):
     command = "head -c 40000 /dev/zero | tr '\\0' 'x'; echo; printf 'tiger%s\\n' -lily"
     played = await copilot.play([Turn(bash(command)), DONE], policy(after=redact), permission=FULL)
     shown = played.result("c1").content

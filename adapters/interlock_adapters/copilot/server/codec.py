@@ -429,6 +429,9 @@ class ServerCodec:
             yield from self._end(self._held)
 
     def _end(self, ending: Ending) -> Iterator[Action]:
+        """Once a turn: what comes after its end changes nothing."""
+        if self._done:
+            return
         self._done, self._held = True, None
         if lost := len(self._waiting) + len(self._sent) + len(self._undelivered):
             yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
