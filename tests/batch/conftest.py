@@ -75,14 +75,14 @@ class BatchBench:
 
     def first(self, *before: object, then: object = ()) -> str:
         """A program that plays `before`, one script each time that it is started, and after them `then`."""
-        counter = self.bench.folder / f"starts-{self.made}"
+        count = self.bench.folder / f"started-{self.made}"
         self.made += 1
         programs = [self.bench.binary(steps) for steps in (*before, then)]
         cases = "\n".join(f'  {n}) exec {path} "$@" ;;' for n, path in enumerate(programs[:-1], 1))
         return self.bench.program(
-            'case "$*" in *--version*|*auth*) ;; *) '
-            f"exec 9>>{counter}.lock; flock 9; echo x >> {counter}; n=$(wc -l < {counter}); exec 9>&- ;; esac\n"
-            f'case "${{n:-0}}" in\n{cases}\n  *) exec {programs[-1]} "$@" ;;\nesac',
+            'n=0\ncase "$*" in *--version*|*auth*) ;; '
+            f"*) n=1; while ! mkdir {count}-$n 2>/dev/null; do n=$((n+1)); done ;; esac\n"
+            f'case "$n" in\n{cases}\n  *) exec {programs[-1]} "$@" ;;\nesac',
         )
 
     def listen(self) -> "Heard":

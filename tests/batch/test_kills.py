@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,22 @@ def test_an_outcome_that_is_changed_after_it_was_counted_is_not_believed(batches
     assert result.ok
     assert result.outcome.text is None
     assert "is not the one that was written" in result.warnings[0]
+
+
+@pytest.mark.behaviour("batch:workspaces")
+def test_the_copies_of_a_killed_driver_are_removed_by_the_next(batches: Any) -> None:
+    tasks = [batches.task(batches.bench.sleeper(), id="r")]
+    work = batches.folder.with_name("out.work") / "r"
+    with batches.listen() as heard, batches.driver(tasks, workspace={"kind": "copy"}).ending() as driver:
+        heard.pid_within(30)
+        (killed,) = work.iterdir()
+        driver.kill()
+    assert until_gone(batches.bench) == []
+    with batches.listen() as heard, batches.driver(tasks, workspace={"kind": "copy"}).ending() as driver:
+        heard.pid_within(30)
+        (second,) = work.iterdir()
+        driver.process.terminate()
+        driver.wait()
+    assert until_gone(batches.bench) == []
+    assert second != killed
+    shutil.rmtree(batches.bench.state / "runs")

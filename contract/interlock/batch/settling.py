@@ -79,6 +79,8 @@ class Settling:
     async def settle(self, live: Live, result: AttemptResult | str) -> None:
         """Do what its end leads to; raises `JournalFailed`."""
         ended = self._ended[live.key]
+        if ended.result is not None and ended.result.started:  # news may come too late, or never
+            self._note_start(live, ended.result.attempt, ended.result.workspace, ended.result.branch)
         await self._keep_events(live, ended)
         match ended.verdict.fate:
             case Fate.BROKEN:
@@ -239,23 +241,21 @@ class Settling:
     # ---- attempts that were heard of, or left -----------------------------------------------------------------------
 
     def started(self, live: Live, news: Started) -> None:
+        """An attempt was heard of."""
+        self._note_start(live, news.attempt, news.workspace, news.branch, host=news.host, pid=news.pid)
+
+    def _note_start(
+        self, live: Live, attempt: str, workspace: str | None, branch: str | None, **where: str | int
+    ) -> None:
         """An attempt was made under a key; if it is not the first, the executor ran it again by itself."""
-        if live.attempt is not None and live.attempt != news.attempt:
-            words = f"{live.attempt} was lost, and the executor made {news.attempt} in its place"
+        if live.attempt == attempt:
+            return
+        if live.attempt is not None:
+            words = f"{live.attempt} was lost, and the executor made {attempt} in its place"
             self._driver.post(Line(kind="superseded", run=live.run, key=live.key, attempt=live.attempt, message=words))
-        live.attempt, live.workspace, live.branch = news.attempt, news.workspace, news.branch
-        self._driver.post(
-            Line(
-                kind="started",
-                run=live.run,
-                key=live.key,
-                attempt=news.attempt,
-                host=news.host,
-                pid=news.pid,
-                workspace=news.workspace,
-                branch=news.branch,
-            )
-        )
+        live.attempt, live.workspace, live.branch = attempt, workspace, branch
+        line = Line(kind="started", run=live.run, key=live.key, attempt=attempt, workspace=workspace, branch=branch)
+        self._driver.post(line.model_copy(update=where))
 
     def abandon(self, live: Live) -> None:
         """An attempt that was cancelled before it could be settled ends with the batch."""
