@@ -133,11 +133,11 @@ class UsageTold(Part):
     """`assistant.usage`: of one request to the model; the cached tokens are a part of the input."""
 
     model: str | None = None
-    input: int | None = Field(default=None, alias="inputTokens")
-    output: int | None = Field(default=None, alias="outputTokens")
-    cache_read: int | None = Field(default=None, alias="cacheReadTokens")
-    cache_write: int | None = Field(default=None, alias="cacheWriteTokens")
-    reasoning: int | None = Field(default=None, alias="reasoningTokens")
+    input: int | None = Field(default=None, ge=0, alias="inputTokens")
+    output: int | None = Field(default=None, ge=0, alias="outputTokens")
+    cache_read: int | None = Field(default=None, ge=0, alias="cacheReadTokens")
+    cache_write: int | None = Field(default=None, ge=0, alias="cacheWriteTokens")
+    reasoning: int | None = Field(default=None, ge=0, alias="reasoningTokens")
 
 
 class CallFailure(Part):

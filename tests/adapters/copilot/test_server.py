@@ -758,6 +758,13 @@ def test_usage_is_that_of_every_request_and_cached_tokens_count_once(server):
     assert server.events(UsageUpdated)[0].usage.input_tokens == 40
 
 
+def test_usage_that_cannot_be_is_told_and_not_counted(server):
+    server.event("assistant.usage", model="m", inputTokens=-1, outputTokens=1)
+    server.done(server.codec.exited(1, None, {}))
+    assert [notice.code for notice in server.events(Notice)] == ["unreadable_line"]
+    assert server.endings()[0].usage.input_tokens is None
+
+
 def test_unknown_usage_is_not_zero(server):
     server.event("assistant.usage", model="m")
     server.text()
