@@ -10,7 +10,7 @@ from interlock.batch.history import AttemptView, RunView
 from interlock.batch.results import RunStatus
 from interlock.batch.view import BatchView, read_batch
 from interlock.errors import InterlockError
-from interlock_adapters.cli.batch_words import counts_of, line_of_result, paused_words
+from interlock_adapters.cli.batch_words import counts_of, line_of_result, line_of_run, paused_words
 from interlock_adapters.cli.closing import Closing
 from interlock_adapters.cli.options import UsageProblem
 from interlock_adapters.cli.output import print_line, safe_line, safe_text
@@ -27,7 +27,7 @@ def show_status(folder: str, *, only_failed: bool, as_json: bool) -> int:
         view = read_batch(folder)
         for run in view.runs():
             if not only_failed or run.status not in {None, RunStatus.COMPLETED}:
-                print_line(run.model_dump_json() if as_json else _line(run))
+                print_line(run.model_dump_json() if as_json else _line(run, driven=view.holder is not None))
         for line in _sums_as_json(view) if as_json else _sums(view):
             print_line(line)
     except InterlockError as error:
@@ -35,20 +35,19 @@ def show_status(folder: str, *, only_failed: bool, as_json: bool) -> int:
     return COMPLETED
 
 
-def _line(run: RunView) -> str:
-    state = str(run.status) if run.status is not None else _open_state(run)
-    tries = f", {len(run.attempts)} attempts" if len(run.attempts) > 1 else ""
-    reason = f" ({safe_line(run.reason)})" if run.reason and run.status is not RunStatus.COMPLETED else ""
-    words = f": {safe_line(run.message, WIDTH)}" if run.message and run.status is not RunStatus.COMPLETED else ""
-    return f"{run.run} {state}{tries}{reason}{words}"
+def _line(run: RunView, *, driven: bool) -> str:
+    line = line_of_run(run) if run.status is not None else f"{run.run} {_open_state(run, driven=driven)}"
+    return line + (f" ({len(run.attempts)} attempts)" if len(run.attempts) > 1 else "")
 
 
-def _open_state(run: RunView) -> str:
+def _open_state(run: RunView, *, driven: bool) -> str:
     """Of a run that is not counted."""
     if not run.attempts:
         return "waiting"
     last = run.attempts[-1].state
-    return last if last == "running" else f"waiting ({last})"
+    if last == "running":
+        return "running" if driven else "waiting (its driver was killed)"
+    return f"waiting ({last})"
 
 
 def _sums(view: BatchView) -> Iterator[str]:
@@ -90,7 +89,7 @@ def _as_json(view: BatchView, run: RunView) -> Iterator[str]:
 
 def _shown(view: BatchView, run: RunView) -> Iterator[str]:
     result = view.result(run.run)
-    yield line_of_result(result) if result is not None else _line(run)
+    yield line_of_result(result) if result is not None else _line(run, driven=view.holder is not None)
     for attempt in run.attempts:
         yield f"  {_attempt(attempt)}"
     if result is not None:

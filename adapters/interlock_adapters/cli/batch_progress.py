@@ -186,7 +186,7 @@ def _rendered(progress: Progress, width: int, most: int) -> tuple[str, list[int]
     lines = [Text(line, style=style, no_wrap=True, overflow="ellipsis") for line, style in _lines(progress, most)]
     with console.capture() as captured:
         console.print(ProgressBar(total=progress.total, completed=progress.counted, width=min(width - 1, 60)))
-        console.print("", end="")
+        console.print()
         for line in lines:
             console.print(line, no_wrap=True, overflow="ellipsis", crop=True, highlight=False)
     shown = captured.get()

@@ -14,7 +14,17 @@ from interlock.outcome import Reason
 from interlock_adapters.cli.output import safe_line
 from interlock_adapters.cli.problems import BOUND, COMPLETED, FAILED, UNGUARDED, USAGE
 
-__all__ = ["Code", "clock", "code_of_runs", "counts_of", "last_lines", "line_of_result", "paused_words", "spent_words"]
+__all__ = [
+    "Code",
+    "clock",
+    "code_of_runs",
+    "counts_of",
+    "last_lines",
+    "line_of_result",
+    "line_of_run",
+    "paused_words",
+    "spent_words",
+]
 
 WIDTH = 300
 """Characters of a failure that a line shows."""
@@ -101,11 +111,17 @@ def last_lines(
         yield f"run again what failed: {command} --only-failed"
 
 
+def line_of_run(run: RunView) -> str:
+    """A counted run in a line, as the journal tells of it."""
+    if run.status is RunStatus.COMPLETED:
+        return f"{run.run} {run.status}"
+    words = run.message or run.reason
+    return f"{run.run} {run.status}" + (f": {safe_line(words, WIDTH)}" if words else "")
+
+
 def _failed(runs: Iterable[RunView]) -> Iterator[str]:
     failed = [run for run in runs if run.status not in {None, RunStatus.COMPLETED}]
-    for run in failed[:LISTED]:
-        reason = f" ({safe_line(run.reason)})" if run.reason else ""
-        yield f"{run.run} {run.status}{reason}: {safe_line(run.message or '', WIDTH)}".rstrip(": ")
+    yield from map(line_of_run, failed[:LISTED])
     if len(failed) > LISTED:
         yield f"... and {len(failed) - LISTED} more: interlock batch status --only-failed"
 
