@@ -38,6 +38,8 @@ class CallState:
     cwd: str | None = None
     asked_after: bool = False
     """The hook after the call was asked."""
+    reported: str | None = None
+    """The output as the hook after the call was told of it."""
     shown: str | None = None
     """What the model was shown in place of the output, or of the call."""
     finished: bool = False
@@ -111,13 +113,13 @@ def finished(state: CallState, told: Completed | None = None) -> ToolFinished:
     state.finished = True
     refused = told is not None and told.error is not None and told.error.code in {"denied", "rejected"}
     denied = state.denied or (refused and not state.let_through)
-    output: JsonValue = state.shown if told is None or state.shown is not None else told.text
+    known = (state.shown, state.reported, None if told is None else told.text)
     return ToolFinished(
         agent_id=state.key.agent_id,
         tool_call_id=state.key.call,
         tool_name=state.name,
         tool_kind=state.kind,
         status="denied" if denied else "ok" if told is not None and told.succeeded else "error",
-        output=output,
+        output=next((text for text in known if text is not None), None),
         by="agent" if denied and not state.denied else "",
     )

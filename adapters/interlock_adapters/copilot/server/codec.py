@@ -23,7 +23,6 @@ from interlock.framing.lines import Oversized
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
-from interlock.tools import ToolKind
 from interlock_adapters.copilot.server import background, permissions, questions
 from interlock_adapters.copilot.server.answers import FAULT
 from interlock_adapters.copilot.server.background import Background
@@ -36,6 +35,7 @@ from interlock_adapters.copilot.server.outcome import Memory, ending_of, stopped
 from interlock_adapters.copilot.server.permissions import Permissions
 from interlock_adapters.copilot.server.questions import Questions
 from interlock_adapters.copilot.server.session import message
+from interlock_adapters.copilot.server.steering import Steering
 from interlock_adapters.copilot.server.stream import Stream
 from interlock_adapters.copilot.server.wire import HookBegan, PermissionOver, PermissionTold, QuestionTold, SessionTold
 from interlock_adapters.copilot.tools import Tools
@@ -80,12 +80,7 @@ class ServerCodec:
         self._questions = Questions(self._channel, self._calls)
         self._stream = Stream(self._calls, self._hooks, self._memory)
         self._prompt: str | None = None
-        self._waiting: list[str] = []
-        """Messages into the turn that wait until no command runs."""
-        self._sent: dict[jsonrpc.Id, None] = {}
-        """Messages into the turn of which the agent has not given the id yet."""
-        self._undelivered: set[str] = set()
-        """Messages into the turn, by id, that the model has not been shown yet."""
+        self._steering = Steering(self._channel, self._calls)
         self._turns = 0
         self._prompted = False
         self._taken = False
@@ -122,21 +117,12 @@ class ServerCodec:
         """A message into the running turn, which the model reads with the next results of calls."""
         if self._done:
             return ()
-        self._waiting.append(text)
-        return tuple(self._steer_if_quiet())
+        self._steering.waiting.append(text)
+        return tuple(self._steer())
 
-    def _steer_if_quiet(self) -> Iterator[Action]:
-        """A message that comes while a command runs would put it into the background (1.0.102): so it waits."""
-        if not self._taken or self._done or self._intent.ends:
-            return
-        if any(state.may_run and state.kind is ToolKind.SHELL for state in self._calls.unfinished()):
-            return
-        waiting, self._waiting = self._waiting, []
-        for text in waiting:
-            params: dict[str, JsonValue] = {"sessionId": self._calls.session, "prompt": text, "mode": "immediate"}
-            request, send = self._channel.asked("session.send", params)
-            self._sent[request] = None
-            yield send
+    def _steer(self) -> Iterator[Action]:
+        if self._taken and not self._done and not self._intent.ends:
+            yield from self._steering.say_if_quiet()
 
     def interrupt(self) -> Sequence[Action]:
         """Before the prompt there is nothing to interrupt: the run just ends."""
@@ -166,15 +152,13 @@ class ServerCodec:
         if stage is None:
             return ()
         if stage == "after":  # read by the model with this very output
-            return (*self._steer_if_quiet(), *self._hooks.decided(key, stage, verdict))
+            return (*self._steer(), *self._hooks.decided(key, stage, verdict))
         return tuple(self._hooks.decided(key, stage, verdict))
 
     def woke(self, key: str) -> Sequence[Action]:
         """Something that was waited for did not come."""
-        if key == SETTLING:
+        if key in {SETTLING, self._turn_key()}:
             return tuple(self._end(self._held)) if self._held is not None else ()
-        if key == self._turn_key():
-            return tuple(self._lost()) if self._held is not None else ()
         if key == WITHHOLDING:
             said = "an output had to be withheld, and the agent did not stop when told to"
             return () if self._done else (Stop(Reason.UNREPLACEABLE, said),)
@@ -317,12 +301,11 @@ class ServerCodec:
             yield from self._background.listed(reply.id, reply.result)
         elif reply.method == background.CANCEL:
             yield from self._background.cancelled(reply.id)
-        elif reply.method == "session.send" and reply.id in self._sent:
-            del self._sent[reply.id]
-            self._undelivered |= {_text(reply.result, "messageId")}
+        elif reply.method == "session.send" and self._steering.is_ours(reply.id):
+            self._steering.taken(reply.id, _text(reply.result, "messageId"))
         elif reply.method == "session.send":
             self._taken = True
-            yield from self._steer_if_quiet()
+            yield from self._steer()
         elif reply.method == TRUNCATE and self._held is not None:
             yield from self._end(self._held)
 
@@ -333,13 +316,13 @@ class ServerCodec:
             yield from self._permissions.taken(failure.id, None)
         elif failure.method in {background.LIST, background.CANCEL}:
             yield from self._background.failed(failure.message)
-        elif failure.method == "session.send" and failure.id not in self._sent:
+        elif failure.method == "session.send" and not self._steering.is_ours(failure.id):
             yield from self._end(Ending(Status.FAILED, Reason.BAD_REQUEST, failure.message))
         elif failure.method == TRUNCATE and self._held is not None:
             yield _notice("output_kept", f"the session still holds what had to be withheld: {failure.message}")
             yield from self._end(self._held)
         else:
-            self._sent.pop(failure.id, None)
+            self._steering.refused(failure.id)
             yield _notice("request_failed", f"{failure.method}: {failure.message}")
 
     # ---- Events -----------------------------------------------------------------------------------------------------
@@ -358,7 +341,7 @@ class ServerCodec:
             case "user_input.requested":
                 yield from self._questions.told(event.agent, QuestionTold.model_validate(event.data))
             case "user.message":
-                self._undelivered.discard(_text(event.data, "messageId"))
+                self._steering.read(_text(event.data, "messageId"))
             case "assistant.turn_start" if event.agent is None:
                 yield from self._model_asked()
             case "abort" if event.agent is None:
@@ -368,7 +351,7 @@ class ServerCodec:
             case _:
                 yield from self._stream.told(event)
                 if event.type == "tool.execution_complete":
-                    yield from self._steer_if_quiet()
+                    yield from self._steer()
 
     def _model_asked(self) -> Iterator[Action]:
         """The main agent's model is about to be asked; what was told to end and goes on is told again."""
@@ -395,7 +378,7 @@ class ServerCodec:
             params: dict[str, JsonValue] = {"sessionId": self._calls.session, "eventId": self._memory.message}
             yield self._channel.ask(TRUNCATE, params)
             yield Wake(SETTLING, SETTLING_LIMIT)
-        elif (self._waiting or self._sent or self._undelivered) and not self._intent.ends:
+        elif self._steering and not self._intent.ends:
             yield from self._goes_on(ending)
         else:
             yield from self._end(ending)
@@ -413,29 +396,23 @@ class ServerCodec:
     def _goes_on(self, ending: Ending) -> Iterator[Action]:
         """A message came too late for this turn: it has one of its own, which the agent may begin by itself."""
         yield RunDone(replace(ending, version=self._handshake.version, more=True))
-        on_its_way = bool(self._sent or self._undelivered)
         self._next_turn()
-        if on_its_way:
+        if self._steering.on_its_way:
             self._prompted = self._taken = True
             self._held = replace(ending, usage=Usage())
             yield Wake(self._turn_key(), LATE_LIMIT)
             return
-        waiting, self._waiting = self._waiting, []
-        self._prompt = "\n\n".join(waiting)
+        self._prompt = self._steering.take_waiting()
         yield from self._prompt_if_ready()
-
-    def _lost(self) -> Iterator[Action]:
-        if self._held is not None:
-            yield from self._end(self._held)
 
     def _end(self, ending: Ending) -> Iterator[Action]:
         """Once a turn: what comes after its end changes nothing."""
         if self._done:
             return
         self._done, self._held = True, None
-        if lost := len(self._waiting) + len(self._sent) + len(self._undelivered):
+        if lost := len(self._steering):
             yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
-        self._waiting, self._sent, self._undelivered = [], {}, set()
+        self._steering.forget()
         yield RunDone(replace(ending, version=self._handshake.version))
 
 

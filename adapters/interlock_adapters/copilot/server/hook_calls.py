@@ -204,6 +204,7 @@ class HookCalls:
             yield from self._stranger(request, agent, told, known, failed=failed)
             return
         state.asked_after = True
+        state.reported = None if told.result is None else told.result.text
         output, is_error = _output(told, failed=failed)
         call = self.calls.describe(state, state.decided)
         result = told.result.type if told.result is not None else "failure"
@@ -249,6 +250,7 @@ class HookCalls:
             return
         if alike(answered.told, state.told):
             answered.shown, state.shown = state.shown, answered.shown
+            answered.reported, state.reported = state.reported, answered.reported
             answered.asked_after, state.asked_after = state.asked_after, answered.asked_after
 
     # ---- Our answers ------------------------------------------------------------------------------------------------

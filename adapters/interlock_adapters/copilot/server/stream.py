@@ -51,7 +51,14 @@ _SILENT = (
     *("session.background_tasks_changed", "session.compaction_start", "session.context_", "session.indexed_search"),
     *("session.mcp_server_", "session.model_change", "session.resume", "session.shutdown", "session.skills_loaded"),
     *("session.snapshot_rewind", "session.start", "session.title_changed", "session.todos_changed"),
-    *("session.tools_updated", "session.usage_info", "session.usage_record", "subagent.configured", "system."),
+    *(
+        "session.tools_updated",
+        "session.usage_info",
+        "session.usage_record",
+        "subagent.configured",
+        "subagent.selected",
+        "system.",
+    ),
     *("tool.execution_partial_result", "user.message", "user_input.completed"),
 )
 """What known events begin with that say nothing which another does not."""
@@ -177,7 +184,7 @@ class Stream:
 
     def _suspicions(self, state: CallState, told: Completed) -> Iterator[Action]:
         """An output that was replaced must be what the model is shown."""
-        if state.asked_after and state.shown is not None and told.text != state.shown and not self._hooks.withheld:
+        if state.asked_after and state.shown and told.text != state.shown and not self._hooks.withheld:
             yield Suspicion("not_confirmed", "an output was not replaced", state.key, state.name)
 
     # ---- News -------------------------------------------------------------------------------------------------------
