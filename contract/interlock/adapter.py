@@ -95,12 +95,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One element of argv. `{home}` in it stands for the run's private folder, which exists only once it runs."""
+    """One element of argv, taken as it stands unless it is a template."""
 
     text: str
     sensitivity: Sensitivity = "public"
-    literal: bool = False
-    """Nothing in it stands for anything else."""
+    template: bool = False
+    """`{home}` in it stands for the run's private folder, which exists only once it runs, `{state}` for the adapter's
+    durable folder. Never for a word that holds a text of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,8 @@ class LaunchFile:
     content: str
     sensitivity: Sensitivity = "public"
     executable: bool = False
-    literal: bool = False
-    """Nothing in it stands for anything else."""
+    template: bool = False
+    """Placeholders in it are filled in, as in arguments. Never for a content that holds a text of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,9 @@ class LaunchLink:
 class Endpoint:
     """An address on loopback that the agent calls as its hook; it has a bearer token of its own, made for the run.
 
-    `{endpoint:NAME}` in argv, variables and files stands for its URL, `{token:NAME}` in files of sensitivity `secret`
-    for the token, which belongs into no argv and no environment. Each call is handed to `Codec.called` with the name as
-    channel, and is answered by a `Reply`.
+    `{endpoint:NAME}` in templates and in the variables of a launch stands for its URL, `{token:NAME}` in files that are
+    templates and of sensitivity `secret` for the token, which belongs into no argv and no environment. Each call is
+    handed to `Codec.called` with the name as channel, and is answered by a `Reply`.
     """
 
     name: str
@@ -181,7 +182,8 @@ class Launch:
 
     argv: tuple[Argument, ...]
     env: Mapping[str, str]
-    """What the adapter sets; the engine adds the baseline, the agent's key variables and the request's own."""
+    """What the adapter sets, placeholders filled in; the engine adds the baseline, the agent's key variables and the
+    request's own, all of them as they stand."""
     secret_env: frozenset[str] = frozenset()
     """Names whose values are never shown."""
     drop_env: frozenset[str] = frozenset()

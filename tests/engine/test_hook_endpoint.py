@@ -406,10 +406,15 @@ async def test_endpoints_that_cannot_fail_closed_are_an_error(given: list[Endpoi
 
 async def test_a_token_reaches_secret_files_and_nothing_else(tmp_path: Any) -> None:
     text = "{endpoint:plain} {token:plain}"
-    files = (LaunchFile("secret", text, "secret"), LaunchFile("prompt", text, "prompt"))
+    files = (
+        LaunchFile("secret", text, "secret", template=True),
+        LaunchFile("prompt", text, "prompt", template=True),
+        LaunchFile("literal", text, "secret"),
+    )
     places = {"plain": Place("http://127.0.0.1:1/plain", "T")}
     home = Home.make("run", tmp_path, Launch(argv=(), env={}, files=files), places)
     assert (home.folder / "secret").read_text(encoding="utf-8") == "http://127.0.0.1:1/plain T"
     assert (home.folder / "prompt").read_text(encoding="utf-8") == "http://127.0.0.1:1/plain {token:plain}"
+    assert (home.folder / "literal").read_text(encoding="utf-8") == text
     assert home.fill(text) == "http://127.0.0.1:1/plain {token:plain}"
     assert (home.folder / "secret").stat().st_mode & 0o777 == 0o600

@@ -37,6 +37,8 @@ def call(id, token):
 def say(**message):
     print(json.dumps(message), flush=True)
 
+for name in ("MINE", "THEIRS") if "THEIRS" in os.environ else ():
+    say(told=os.environ[name], words=sys.argv[2:])
 for step in config["steps"]:
     token = "wrong" if step == "stranger" else place["token"]
     status, answer = call(step, token)
@@ -72,6 +74,8 @@ class Codec:
         return [action for line in self.framer.feed(data) for action in self.line(json.loads(bytes(line)))]
 
     def line(self, message: dict[str, Any]) -> Sequence[Action]:
+        if "told" in message:
+            return (Emit([Notice(code="told", message=" ".join([message["told"], *message["words"]]))]),)
         if "done" in message:
             return (RunDone(Ending(Status.COMPLETED, text="done")),)
         assert not message["environ"]
@@ -125,9 +129,9 @@ class Toy:
     def launch(self, order: Order) -> Launch:
         config = {"by": self.by, "steps": list(self.steps), "url": "{endpoint:hook}", "token": "{token:hook}"}
         return Launch(
-            argv=(Argument(order.host.binary), Argument("{home}")),
-            env={},
-            files=(LaunchFile("config.json", json.dumps(config), "secret"),),
+            argv=(Argument(order.host.binary), Argument("{home}", template=True), Argument("{home}")),
+            env={"MINE": "{endpoint:hook}"},
+            files=(LaunchFile("config.json", json.dumps(config), "secret", template=True),),
             endpoints=(Endpoint("hook", "http"),),
             refusals={"hook": b"refused"},
             ladder=(LadderStep("close_input", 2.0),),
@@ -159,10 +163,10 @@ class Guard:
 def play(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A block in which an agent with these steps runs."""
 
-    def play(toy: Toy, guard: Guard) -> Any:
+    def play(toy: Toy, guard: Guard, **fields: Any) -> Any:
         monkeypatch.setattr("interlock.engine.client.find_adapter", lambda name: toy)
         program = bench.program(AGENT, shell=sys.executable)
-        return bench.client(interceptors=[guard]).stream(bench.request(agent="toy", binary=program))
+        return bench.client(interceptors=[guard]).stream(bench.request(agent="toy", binary=program, **fields))
 
     return play
 
@@ -178,6 +182,16 @@ async def test_calls_that_come_by_an_endpoint_are_decided_as_any_other(bench: An
     assert decisions == [("one", "allow"), ("two", "deny")]
     assert (outcome.status, [denial.tool_call_id for denial in outcome.denials]) == (Status.COMPLETED, ["two"])
     assert (bench.workspace / "one").read_text(encoding="utf-8") == "yes"
+
+
+async def test_nothing_but_what_the_adapter_says_is_filled_in(bench: Any, play: Any) -> None:
+    with anyio.fail_after(15):
+        async with play(Toy([]), Guard(), env={"THEIRS": "{home} {endpoint:hook} {token:hook}"}) as run:
+            events = await bench.events(run)
+    mine, theirs = (event.message for event in events if isinstance(event, Notice) and event.code == "told")
+    assert mine.startswith("http://127.0.0.1:")
+    assert mine.endswith(" {home}")
+    assert theirs == "{home} {endpoint:hook} {token:hook} {home}"
 
 
 async def test_a_stranger_is_turned_away_and_the_run_goes_on(bench: Any, play: Any) -> None:

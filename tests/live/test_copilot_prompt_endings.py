@@ -241,7 +241,7 @@ async def test_what_a_request_carries_reaches_the_service(copilot, play):
     (copilot.workspace / "AGENTS.md").write_text("tiger-lily")
     (copilot.workspace / "notes.txt").write_text("tiger-lily")
     prompt = "/help @notes.txt \u2028 ${HOME} 'a' \"b\" -- {home} " + "x" * 200_000
-    instructions = 'Be "brief": {{x}} ---\n# now'
+    instructions = 'Be "brief": {{x}} {home} {endpoint:before} {token:before} ---\n# now'
     played = await play([DONE], prompt=prompt, instructions=instructions)
     told = json.dumps(played.requests[0].body, ensure_ascii=False)
     assert json.dumps(prompt, ensure_ascii=False)[1:-1] in told

@@ -95,9 +95,9 @@ def launch(order: Order) -> Launch:
     """The token stands in a secret file, the way to it in argv."""
     told = {"url": "{endpoint:asks}", "headers": {"Authorization": "Bearer {token:asks}"}}
     return Launch(
-        argv=(Argument(order.host.binary), Argument("--hooks"), Argument(f"{{home}}/{FILE}")),
+        argv=(Argument(order.host.binary), Argument("--hooks"), Argument(f"{{home}}/{FILE}", template=True)),
         env={},
-        files=(LaunchFile(FILE, json.dumps(told), "secret"),),
+        files=(LaunchFile(FILE, json.dumps(told), "secret", template=True),),
         endpoints=(Endpoint("asks", "http"),),
         refusals={"asks": b'{"may":false}'},
         ladder=DESCENT,

@@ -201,7 +201,7 @@ def _argv(order: Order) -> Iterator[Argument]:
         yield Argument(f"--disallowedTools={','.join(disallowed)}")
     yield from (Argument(f"--add-dir={folder}") for folder in request.add_dirs)
     if request.mcp_servers:
-        yield Argument(f"--mcp-config={{home}}/{MCP_FILE}")
+        yield Argument(f"--mcp-config={{home}}/{MCP_FILE}", template=True)
     if request.model is not None:
         yield Argument(f"--model={request.model}")
     if request.effort is not None:

@@ -198,21 +198,22 @@ class Pty:
     def launch(self, order: Order) -> Launch:
         """The program on a terminal of its own, with the profile's arguments, files and variables."""
         profile, request = self.profile, order.request
-        choice = [word.replace("{model}", request.model) for word in profile.model] if request.model else []
         argv = [Argument(order.host.binary)]
-        argv += [Argument(word) for word in (*profile.arguments, *choice)]
-        files = [LaunchFile(path, content) for path, content in profile.files.items()]
+        argv += [Argument(word, template=True) for word in profile.arguments]
+        argv += _chosen(profile.model, request.model) if request.model else ()
+        files = [LaunchFile(path, content, template=True) for path, content in profile.files.items()]
         if profile.private_home and not any(file.path.startswith(f"{HOME}/") for file in files):
             files.append(LaunchFile(f"{HOME}/.keep", ""))
         match profile.prompt.by:
             case "file":
                 text = profile.prompt.begin + request.prompt + profile.prompt.end
-                files.append(LaunchFile(PROMPT, text, "prompt", literal=True))
-                argv += [Argument(word.replace("{prompt}", f"{{home}}/{PROMPT}")) for word in profile.prompt.arguments]
+                files.append(LaunchFile(PROMPT, text, "prompt"))
+                place = f"{{home}}/{PROMPT}"
+                argv += [Argument(word.replace("{prompt}", place), template=True) for word in profile.prompt.arguments]
             case "arguments":
                 argv += self._told(request.prompt)
             case "keys":
-                argv += [Argument(word) for word in profile.prompt.arguments]
+                argv += [Argument(word, template=True) for word in profile.prompt.arguments]
             case _:
                 assert_never(profile.prompt.by)
         harvest = {ends for ends in (profile.ends.file, profile.answer and profile.answer.file) if ends}
@@ -234,14 +235,21 @@ class Pty:
         for word in how.arguments:
             if "{prompt}" in word:
                 text = word.replace("{prompt}", how.begin + prompt + how.end)
-                yield Argument(text, "prompt", literal=True)
+                yield Argument(text, "prompt")
             else:
-                yield Argument(word)
+                yield Argument(word, template=True)
 
     def codec(self, order: Order) -> Codec:
         """A fresh translator."""
         del order
         return TerminalCodec(self.profile)
+
+
+def _chosen(words: Sequence[str], model: str) -> Iterator[Argument]:
+    """The arguments that choose the model; the one with its name is taken as it stands."""
+    for word in words:
+        named = word.replace("{model}", model)
+        yield Argument(named, template=named == word)
 
 
 def _kinds(rule: str) -> frozenset[ToolKind]:

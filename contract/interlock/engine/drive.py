@@ -151,8 +151,9 @@ class Drive:
         self._lock = SessionLock.take(prepared.state, prepared.plan.agent, prepared.order.request.session)
         await self._endpoints.open()
         home = self._home = Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
-        env = {name: home.fill(value) for name, value in prepared.env.items()}
-        argv = [arg.text if arg.literal else home.fill(arg.text) for arg in prepared.launch.argv]
+        ours = prepared.launch.env
+        env = {name: home.fill(value) if name in ours else value for name, value in prepared.env.items()}
+        argv = [home.fill(arg.text) if arg.template else arg.text for arg in prepared.launch.argv]
         if prepared.launch.compares:
             self._before = await anyio.to_thread.run_sync(Snapshot.of, prepared.order.request.cwd)
         try:

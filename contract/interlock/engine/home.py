@@ -7,6 +7,7 @@ configured for themselves, takes part. Only the login and the sessions outlive a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,18 +17,15 @@ from interlock.adapter import Launch, LaunchFile, Place
 from interlock.engine.leftovers import claim, sweep
 from interlock.errors import ConfigurationError
 
-__all__ = ["Home", "default_state", "fill"]
+__all__ = ["Home", "default_state"]
+
+_PLACEHOLDER = re.compile(r"\{(?:home|state|(?:endpoint|token):[A-Za-z0-9_]+)\}")
 
 
 def default_state() -> Path:
     """The durable folder of this library: `$XDG_STATE_HOME/interlock`, else `~/.local/state/interlock`."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "interlock"
-
-
-def fill(text: str, home: str, state: str) -> str:
-    """Text with the placeholders of a `Launch` filled in."""
-    return text.replace("{home}", home).replace("{state}", state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +55,21 @@ class Home:
             raise ConfigurationError(str(state), f"the run's private folder cannot be made: {error}") from error
         return home
 
-    def fill(self, text: str) -> str:
-        """Text with `{home}`, `{state}` and the URLs of endpoints filled in."""
+    def fill(self, text: str, *, tokens: bool = False) -> str:
+        """Text with `{home}`, `{state}` and the URLs of endpoints filled in, and their tokens if they may be told.
+
+        What was filled in is not looked at again.
+        """
+        known = {"{home}": str(self.folder), "{state}": str(self.state)}
         for name, place in self.places.items():
-            text = text.replace(f"{{endpoint:{name}}}", place.url)
-        return fill(text, str(self.folder), str(self.state))
+            known[f"{{endpoint:{name}}}"] = place.url
+            if tokens:
+                known[f"{{token:{name}}}"] = place.token
+        return _PLACEHOLDER.sub(lambda found: known.get(found[0], found[0]), text)
 
     def _content(self, file: LaunchFile) -> str:
-        """The content of a file; tokens are for secret files alone, and never where a text of somebody else may ask."""
-        if file.literal:
-            return file.content
-        text = self.fill(file.content)
-        if file.sensitivity == "secret":
-            for name, place in self.places.items():
-                text = text.replace(f"{{token:{name}}}", place.token)
-        return text
+        """The content of a file; tokens are for secret files alone."""
+        return self.fill(file.content, tokens=file.sensitivity == "secret") if file.template else file.content
 
     def harvest(self, paths: tuple[str, ...], limit: int = 16 * 1024 * 1024) -> dict[str, bytes]:
         """What the agent left in the named files; missing ones and links are left out, long ones cut."""

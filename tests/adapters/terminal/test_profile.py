@@ -132,9 +132,9 @@ def test_a_launch_is_deterministic_and_takes_the_prompt_literally(profile_text):
     asked = order(prompt="say {home} and {state}")
     launch = transport.launch(asked)
     assert launch == transport.launch(asked)
-    assert [(arg.text, arg.sensitivity, arg.literal) for arg in launch.argv] == [
+    assert [(arg.text, arg.sensitivity, arg.template) for arg in launch.argv] == [
         ("/bin/tool", "public", False),
-        ("say {home} and {state}", "prompt", True),
+        ("say {home} and {state}", "prompt", False),
     ]
     assert launch.terminal is not None
     assert launch.compares
@@ -142,8 +142,8 @@ def test_a_launch_is_deterministic_and_takes_the_prompt_literally(profile_text):
         adapter(profile_text.replace('by = "arguments"', 'by = "file", begin = "\\n"')).transports[0].launch(asked)
     )
     (prompt,) = [file for file in by_file.files if file.sensitivity == "prompt"]
-    assert (prompt.content, prompt.literal) == ("\nsay {home} and {state}", True)
-    assert by_file.argv[-1].text == "{home}/prompt"
+    assert (prompt.content, prompt.template) == ("\nsay {home} and {state}", False)
+    assert (by_file.argv[-1].text, by_file.argv[-1].template) == ("{home}/prompt", True)
 
 
 def test_a_call_is_described_by_its_question(profile_text):

@@ -91,7 +91,8 @@ def _argv(order: Order) -> Iterator[Argument]:
     for key, value in settings.items():
         yield from map(Argument, ("-c", f"{key}={toml(value)}"))
     if request.output_schema is not None:
-        yield from map(Argument, ("--output-schema", f"{{home}}/{SCHEMA_FILE}"))
+        yield Argument("--output-schema")
+        yield Argument(f"{{home}}/{SCHEMA_FILE}", template=True)
     yield from (Argument(text, "unchecked") for text in request.extra_args)
     match request.session:
         case NewSession():

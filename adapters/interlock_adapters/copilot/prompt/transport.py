@@ -141,8 +141,8 @@ def _argv(order: Order) -> Iterator[Argument]:
     yield from map(Argument, ("-C", request.cwd, "--output-format=json", "--no-color", "--log-level=none"))
     yield from map(Argument, ("--no-auto-update", "--no-remote", "--no-experimental", "--no-bash-env"))
     yield from map(Argument, ("--no-custom-instructions", "--no-ask-user", "--disable-builtin-mcps"))
-    yield Argument(f"--plugin-dir={{home}}/{PLUGIN}")
-    yield Argument(f"--usage-output-file={{home}}/{USAGE_FILE}")
+    yield Argument(f"--plugin-dir={{home}}/{PLUGIN}", template=True)
+    yield Argument(f"--usage-output-file={{home}}/{USAGE_FILE}", template=True)
     yield _session(order)
     yield from map(Argument, permission_flags(request))
     if request.model is not None:
@@ -153,7 +153,7 @@ def _argv(order: Order) -> Iterator[Argument]:
         name = _minted(order, "agent")
         yield Argument(f"--agent={name}:{name}")
     if request.mcp_servers:
-        yield Argument(f"--additional-mcp-config=@{{home}}/{SERVERS_FILE}")
+        yield Argument(f"--additional-mcp-config=@{{home}}/{SERVERS_FILE}", template=True)
     yield from (Argument(text, "unchecked") for text in request.extra_args)
 
 
@@ -174,7 +174,7 @@ def _files(order: Order) -> Iterator[LaunchFile]:
     request, name = order.request, _minted(order, "agent")
     plugin: JsonValue = {"name": name, "version": "1.0.0", "hooks": "hooks.json"}
     yield LaunchFile(f"{PLUGIN}/plugin.json", json.dumps(plugin))
-    yield LaunchFile(f"{PLUGIN}/hooks.json", hooks.settings(), "secret")
+    yield LaunchFile(f"{PLUGIN}/hooks.json", hooks.settings(), "secret", template=True)
     if request.instructions is not None:
         head = f"---\nname: {name}\ndescription: The instructions of this run.\n---\n"
         yield LaunchFile(f"{PLUGIN}/agents/{name}.agent.md", head + request.instructions, "prompt")
