@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,9 +189,12 @@ def until_gone(bench: Bench, seconds: float = 2.0) -> list[str]:
 
 
 def remove_unclaimed(bench: Bench) -> None:
-    """A host that is killed between making a private folder and claiming it leaves an empty one."""
+    """A host that is killed before it has claimed a private folder, or while it removes one, leaves it to nobody."""
     for name in bench.leftovers():
-        (bench.state / "runs" / name).rmdir()
+        folder = bench.state / "runs" / name
+        owner = folder / "owner"
+        assert not owner.exists() or not owner.read_bytes(), sorted(path.name for path in folder.rglob("*"))
+        shutil.rmtree(folder)
 
 
 @pytest.fixture
