@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.engine.conftest import MARK, Bench, Listener
+from tests.batch.conftest import Heard
+from tests.engine.conftest import MARK, Bench
 
 from interlock_fixtures.scripted_agent.launcher import install
 
@@ -82,6 +83,6 @@ class Batches:
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def listen(self) -> Listener:
+    def listen(self) -> Heard:
         """Hear the process ids that waiting runs tell."""
-        return Listener(self.bench.fifo)
+        return Heard(self.bench.fifo)

@@ -217,7 +217,7 @@ def test_a_budget_that_is_used_up_is_a_bound_and_a_larger_one_goes_on(batches: B
     lines = [batches.line(f"r{n}", batches.ran(f"r{n}"), {"text": "ok"}) for n in range(3)]
     done = batches.begin(*lines, more=("--budget-tokens", "300", "--run-tokens", "300"))
     assert done.returncode == 3
-    assert b"2 runs have no result yet (the budget does not pay for another run" in done.stderr
+    assert b"2 runs without a result yet (the budget does not pay for another run" in done.stderr
     done = batches.again("--budget-tokens", "3000")
     assert done.returncode == 0, done.stderr
     assert batches.executions() == {"r0": 1, "r1": 1, "r2": 1}

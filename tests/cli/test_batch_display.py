@@ -71,12 +71,12 @@ def test_the_display_shows_what_runs_and_leaves_only_results(batches: Batches) -
         shown = terminal.until(r"1/2 done · 1 running · 0 failed · 0 denied · \$.*\n  b claude 0:\d\d.* Bash")
         assert re.search(r"^a completed in ", shown, re.MULTILINE)
         terminal.child.kill(signal.SIGINT)
-        terminal.until("interrupted: 1 runs are being ended")
+        terminal.until("interrupted: ending 1 running run")
         code, text = terminal.end()
     assert code == 130
-    assert "running" not in text
+    assert "b claude" not in text
     assert "━" not in text
-    assert "1 runs have no result yet" in re.sub(r"\s+", " ", text)
+    assert "1 run without a result yet" in re.sub(r"\s+", " ", text)
     batches.open_gate()
     code, text = (terminal := Terminal(batches, 100)).end()
     assert code == 0
@@ -98,12 +98,12 @@ def test_a_narrow_terminal_gets_whole_lines_once(batches: Batches, columns: int,
 def test_what_agents_and_files_are_called_moves_no_cursor(batches: Batches) -> None:
     evil = "x\x1b[2J\u202e\x9b1A"
     step = {"tool": evil, "input": {}, "output": "o"}
-    line = batches.line("r", step, {"sleep": 0.5}, {"error_result": {"result": evil, "subtype": "error"}})
-    code, _ = (terminal := Terminal(batches, 100, batches.write(line), "--retries", "0")).end()
-    assert code == 1
+    line = batches.line("r", step, {"sleep": 0.5}, {"text": evil}, permission={"posture": "read"})
+    code, _ = (terminal := Terminal(batches, 100, batches.write(line))).end()
+    assert code == 0
     for sign in ("\x1b[2J", "\u202e", "\x9b"):
         assert sign not in terminal.raw
-    assert "x\\x1b[2J" in terminal.raw
+    assert "denied: x\\x1b[2J\\u202e\\x9b1A (policy)" in terminal.raw
 
 
 def test_results_for_a_file_are_plain_while_the_terminal_shows_progress(batches: Batches) -> None:

@@ -63,8 +63,8 @@ def test_a_signal_ends_everything_and_says_how_to_go_on(batches: Batches, number
     stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
     batches.bench.assert_nothing_left()
-    assert b"interrupted: 2 runs are being ended" in stderr
-    assert b"4 runs have no result yet (it was interrupted); go on: interlock batch --out" in stderr
+    assert b"interrupted: ending 2 running runs" in stderr
+    assert b"4 runs without a result yet (it was interrupted); go on: interlock batch --out" in stderr
     assert b"Traceback" not in stderr
     assert len(stdout.splitlines()) == 2
     batches.open_gate()
@@ -101,7 +101,7 @@ def test_a_reader_of_stdout_who_goes_away_ends_the_batch(batches: Batches) -> No
         assert process.stderr is not None
         stderr = process.stderr.read()
     assert process.wait(30) == 130
-    assert b"1 runs have no result yet" in stderr
+    assert b"1 run without a result yet" in stderr
     batches.bench.assert_nothing_left()
 
 

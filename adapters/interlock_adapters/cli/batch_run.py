@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,14 +22,14 @@ from interlock import batch
 from interlock.batch.opening import Batch
 from interlock.batch.results import BatchReport, BatchResult
 from interlock.batch.view import read_batch
-from interlock.batch.wire import Started
+from interlock.batch.wire import News, Started
 from interlock.engine.client import Client
 from interlock.errors import BatchError, ConfigurationError, InterlockError, TasksChanged
 from interlock_adapters.cli.batch_command import Command, command_of
 from interlock_adapters.cli.batch_options import BatchOptions
 from interlock_adapters.cli.batch_progress import Shown, shown_on
 from interlock_adapters.cli.batch_tasks import Survey, TaskSource, survey
-from interlock_adapters.cli.batch_words import code_of_runs, last_lines, line_of_result
+from interlock_adapters.cli.batch_words import code_of_runs, count_of, last_lines, line_of_result
 from interlock_adapters.cli.closing import Closing
 from interlock_adapters.cli.options import UsageProblem
 from interlock_adapters.cli.output import print_line, safe_line
@@ -118,10 +119,11 @@ class _Following:
 
     async def follow(self) -> int:
         """Follow it to its end and return the exit code."""
+        news = self.runs.events()
         await self._greet()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_signals, tasks)
-            tasks.start_soon(self._hear)
+            tasks.start_soon(self._hear, news)
             tasks.start_soon(self._tick)
             await self._read(tasks)
             tasks.cancel_scope.cancel()
@@ -154,12 +156,12 @@ class _Following:
         for warning in result.warnings:
             await self.shown.note(f"warning: {result.run}: {safe_line(warning)}", "yellow")
 
-    async def _hear(self) -> None:
-        async for news in self.runs.events():
-            if isinstance(news, Started):
+    async def _hear(self, news: AsyncIterator[News]) -> None:
+        async for one in news:
+            if isinstance(one, Started):
                 running = self.runs.progress().running
-                for run in [one.run for one in running if one.attempt == news.attempt]:
-                    await self.shown.started(news, run)
+                for run in [live.run for live in running if live.attempt == one.attempt]:
+                    await self.shown.started(one, run)
 
     async def _tick(self) -> None:
         while True:
@@ -178,8 +180,8 @@ class _Following:
         self.interrupted = True
         self.screen.hurry(PATIENCE)
         tasks.start_soon(self.runs.cancel)
-        running = len(self.runs.progress().running)
-        tasks.start_soon(self.shown.note, f"interrupted: {running} runs are being ended (again: leave at once)", "bold")
+        running = count_of(len(self.runs.progress().running), "running run")
+        tasks.start_soon(self.shown.note, f"interrupted: ending {running} (again: leave at once)", "bold")
 
     async def _close(self, report: BatchReport) -> int:
         view = read_batch(self.runs.folder)

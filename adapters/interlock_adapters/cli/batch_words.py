@@ -18,6 +18,7 @@ __all__ = [
     "Code",
     "clock",
     "code_of_runs",
+    "count_of",
     "counts_of",
     "last_lines",
     "line_of_result",
@@ -66,15 +67,15 @@ def counts_of(report: BatchReport) -> str:
     counted = report.total - report.unfinished
     parts = [f"{count} {status}" for status in RunStatus if (count := report.statuses.get(status, 0))]
     head = f"{counted} of {report.total} runs counted" + (f": {', '.join(parts)}" if parts else "")
-    more = [(report.denials, "denied calls"), (report.lost, "lost attempts"), (report.throttled, "times throttled")]
-    tail = [f"{count} {what}" for count, what in more if count]
+    more = [(report.denials, "denied call"), (report.lost, "lost attempt"), (report.throttled, "throttled attempt")]
+    tail = [count_of(count, what) for count, what in more if count]
     return "; ".join([head, *tail, spent_words(report.spent)])
 
 
 def spent_words(spent: Spent) -> str:
     """What it cost."""
     tokens = f", {spent.tokens} tokens" if spent.tokens else ""
-    unknown = f", {spent.unknown} attempts of unknown cost" if spent.unknown else ""
+    unknown = f", {count_of(spent.unknown, 'attempt')} of unknown cost" if spent.unknown else ""
     return f"${spent.usd:.4f}{tokens}{unknown}"
 
 
@@ -84,6 +85,11 @@ def paused_words(paused: Paused) -> str:
     if paused.until is not None:
         until = f"until {datetime.fromtimestamp(paused.until).astimezone():%Y-%m-%d %H:%M:%S %Z}"
     return f"{safe_line(paused.agent)} is paused {until}: {safe_line(paused.reason, WIDTH)}"
+
+
+def count_of(number: int, what: str) -> str:
+    """As `1 run` or `2 runs`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def clock(seconds: float) -> str:
@@ -106,7 +112,8 @@ def last_lines(
     yield from (paused_words(paused) for paused in report.paused)
     command = safe_line(f"interlock batch --out {shlex.quote(out)}")
     if report.unfinished:
-        yield f"{report.unfinished} runs have no result yet ({_WHY.get(report.why, report.why)}); go on: {command}"
+        left = count_of(report.unfinished, "run")
+        yield f"{left} without a result yet ({_WHY.get(report.why, report.why)}); go on: {command}"
     elif not report.ok:
         yield f"run again what failed: {command} --only-failed"
 
