@@ -412,7 +412,7 @@ async def test_a_token_reaches_secret_files_and_nothing_else(tmp_path: Any) -> N
         LaunchFile("literal", text, "secret"),
     )
     places = {"plain": Place("http://127.0.0.1:1/plain", "T")}
-    home = Home.make("run", tmp_path, Launch(argv=(), env={}, files=files), places)
+    home = await Home.make("run", tmp_path, Launch(argv=(), env={}, files=files), places)
     assert (home.folder / "secret").read_text(encoding="utf-8") == "http://127.0.0.1:1/plain T"
     assert (home.folder / "prompt").read_text(encoding="utf-8") == "http://127.0.0.1:1/plain {token:plain}"
     assert (home.folder / "literal").read_text(encoding="utf-8") == text

@@ -86,7 +86,7 @@ async def test_a_resident_that_cannot_be_started_keeps_the_agent_from_starting(b
     script = bench.folder / "guard.py"
     request = bench.request(calls("true"))
     client = bench.client(hooks=[spec])
-    drive = client._drive(request, streamed=False, conversation=False)
+    drive = client._drive(request, streamed=False, watched=False, conversation=False)
     script.unlink()
     with anyio.fail_after(30):
         await drive.main()

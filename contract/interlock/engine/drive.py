@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -132,10 +132,14 @@ class Drive:
                     self.desk.fault(error)
                 finally:
                     self.desk.settle(Ending(Status.CANCELLED, message="the run was left before its end"))
-                    await chain.close()
-                    self._conclude()
-                    self._over()
-                    self._handlers.cancel_scope.cancel()
+                    self._hear_last()
+                    try:
+                        await self._home.remove()
+                        await chain.close()
+                    finally:
+                        self._conclude()
+                        self._over()
+                        self._handlers.cancel_scope.cancel()
         finally:
             await chain.close()
             await endpoints.close()
@@ -150,21 +154,16 @@ class Drive:
         prepared = self.setting.prepared
         self._lock = SessionLock.take(prepared.state, prepared.plan.agent, prepared.order.request.session)
         await self._endpoints.open()
-        home = self._home = Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
+        home = self._home = await Home.make(self.run_id, prepared.state, prepared.launch, self._endpoints.places)
         ours = prepared.launch.env
         env = {name: home.fill(value) if name in ours else value for name, value in prepared.env.items()}
         argv = [home.fill(arg.text) if arg.template else arg.text for arg in prepared.launch.argv]
-        if prepared.launch.compares:
-            self._before = await anyio.to_thread.run_sync(Snapshot.of, prepared.order.request.cwd)
         try:
-            process: Process | TerminalProcess
-            cwd, size = prepared.order.request.cwd, prepared.launch.terminal
-            if size is None:
-                process = await spawn(argv, cwd=cwd, env=env)
-            else:
-                process = await spawn_on_terminal(argv, cwd=cwd, env=env, size=size)
+            if prepared.launch.compares:
+                self._before = await anyio.to_thread.run_sync(Snapshot.of, prepared.order.request.cwd)
+            process = await self._spawn(argv, env)
         except BaseException as error:
-            home.remove()
+            await home.remove()
             if not isinstance(error, Exception):
                 raise
             raise StartFailed(argv[0], str(error)) from error
@@ -180,6 +179,13 @@ class Drive:
             stopwatch=self._stopwatch,
             describe=prepared.adapter.describe,
         )
+
+    async def _spawn(self, argv: Sequence[str], env: Mapping[str, str]) -> Process | TerminalProcess:
+        """Start the agent's process; raises what `spawn` raises."""
+        cwd, size = self.setting.prepared.order.request.cwd, self.setting.prepared.launch.terminal
+        if size is None:
+            return await spawn(argv, cwd=cwd, env=env)
+        return await spawn_on_terminal(argv, cwd=cwd, env=env, size=size)
 
     async def _drive(self) -> None:
         plan, order = self.setting.prepared.plan, self.setting.prepared.order
@@ -236,12 +242,15 @@ class Drive:
         self.perform(self._codec.interrupt())
         return self._reported
 
-    def _conclude(self) -> None:
-        """Say how it ended: the last words, the calls that never ended, the outcome."""
+    def _hear_last(self) -> None:
+        """The last words; after them nothing of the private folder is needed."""
         try:
             self._hear_exit()
         except Exception as error:  # noqa: BLE001  # whatever a codec does, there is an outcome
             self.desk.fault(error)
+
+    def _conclude(self) -> None:
+        """Say how it ended: the calls that never ended, the outcome; from then on nothing is said any more."""
         self.desk.publish(*self.desk.ledger.cut_short())
         code, signal = self._exit()
         outcome = self.desk.report.outcome(
@@ -249,7 +258,6 @@ class Drive:
         )
         self.desk.report.final = outcome
         self.desk.publish(RunFinished(outcome=outcome))
-        self._home.remove()
 
     async def _compare(self) -> None:
         """Say what the run changed in the workspace, where the agent does not."""

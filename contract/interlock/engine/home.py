@@ -11,13 +11,20 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import anyio
+
 from interlock.adapter import Launch, LaunchFile, Place
-from interlock.engine.leftovers import claim, sweep
+from interlock.engine.leftovers import claim, sweep_once
+from interlock.engine.off_loop import off_loop
 from interlock.errors import ConfigurationError
 
 __all__ = ["Home", "default_state"]
+
+REMOVED_WITHIN = 10.0
+"""Seconds that the end of a run waits for its folder to be gone."""
 
 _PLACEHOLDER = re.compile(r"\{(?:home|state|(?:endpoint|token):[A-Za-z0-9_]+)\}")
 
@@ -38,22 +45,25 @@ class Home:
     """Where the endpoints of the run listen."""
 
     @classmethod
-    def make(cls, run_id: str, state: Path, launch: Launch, places: Mapping[str, Place]) -> Home:
+    async def make(cls, run_id: str, state: Path, launch: Launch, places: Mapping[str, Place]) -> Home:
         """Make the folder with the files and links of the launch; a leftover of that name is an error."""
         home = cls(state / "runs" / run_id, state, places)
         try:
             home.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sweep(home.folder.parent)
-            home.folder.mkdir(mode=0o700)
-            claim(home.folder)
-            for file in launch.files:
-                home._write(file.path, home._content(file), 0o700 if file.executable else 0o600)
-            for link in launch.links:
-                home._link(link.path, Path(home.fill(link.target)), make=link.make == "folder")
+            await sweep_once(home.folder.parent)
+            home._fill_folder(launch)
         except OSError as error:
-            home.remove()
+            await home.remove()
             raise ConfigurationError(str(state), f"the run's private folder cannot be made: {error}") from error
         return home
+
+    def _fill_folder(self, launch: Launch) -> None:
+        self.folder.mkdir(mode=0o700)
+        claim(self.folder)
+        for file in launch.files:
+            self._write(file.path, self._content(file), 0o700 if file.executable else 0o600)
+        for link in launch.links:
+            self._link(link.path, Path(self.fill(link.target)), make=link.make == "folder")
 
     def fill(self, text: str, *, tokens: bool = False) -> str:
         """Text with `{home}`, `{state}` and the URLs of endpoints filled in, and their tokens if they may be told.
@@ -81,9 +91,10 @@ class Home:
                     found[path] = stream.read(limit)
         return found
 
-    def remove(self) -> None:
-        """Remove the folder; what its links point to stays."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    async def remove(self) -> None:
+        """Remove the folder, in `REMOVED_WITHIN` seconds, shielded from cancellation; what its links point to stays."""
+        with anyio.move_on_after(REMOVED_WITHIN, shield=True):
+            await off_loop(partial(shutil.rmtree, self.folder, ignore_errors=True))
 
     def _write(self, path: str, content: str, mode: int) -> None:
         target = self.folder / path

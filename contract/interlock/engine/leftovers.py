@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 from interlock.engine.descent import look
+from interlock.engine.off_loop import off_loop
 
-__all__ = ["claim", "sweep"]
+__all__ = ["claim", "sweep", "sweep_once"]
 
 OWNER = "owner"
+_swept: set[Path] = set()
 
 
 def claim(folder: Path) -> None:
@@ -21,9 +23,15 @@ def claim(folder: Path) -> None:
     (folder / OWNER).write_text(f"{os.getpid()} {me.start if me else 0}", encoding="utf-8")
 
 
-@cache
+async def sweep_once(runs: Path) -> None:
+    """`sweep`, once in the life of this process: the run that comes first waits for it."""
+    if runs not in _swept:
+        _swept.add(runs)
+        await off_loop(partial(sweep, runs))
+
+
 def sweep(runs: Path) -> None:
-    """Once in the life of this process, remove the private folders in `runs` whose host is gone."""
+    """Remove the private folders in `runs` whose host is gone."""
     with suppress(OSError):
         for folder in list(runs.iterdir()):
             if _is_orphaned(folder):
