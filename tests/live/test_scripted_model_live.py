@@ -28,7 +28,7 @@ from interlock_fixtures.scripted_model import (
 
 pytestmark = pytest.mark.live
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "scripts" / "touch.json"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scripts" / "touch-claude.json"
 STREAM = ("-p", "--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
 BYPASS = ("--permission-mode", "bypassPermissions")
 
