@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pexpect
 import pytest
@@ -41,7 +40,10 @@ def test_the_offline_guide_leads_to_a_question_and_a_yes_to_the_file(agent: str,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "TERM": "xterm",
     }
-    child: Any = pexpect.spawn("/bin/bash", ["-c", text], cwd=places["checkout"], env=env, encoding="utf-8", timeout=60)
+    where = str(places["checkout"])
+    child: "pexpect.spawn[str]" = pexpect.spawn(
+        "/bin/bash", ["-c", text], cwd=where, env=env, encoding="utf-8", timeout=60
+    )
     child.expect("touch hello.txt")
     child.expect("llow.*: ")
     assert not (places["checkout"] / "hello.txt").exists()
