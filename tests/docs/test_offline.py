@@ -41,7 +41,7 @@ def test_the_offline_guide_leads_to_a_question_and_a_yes_to_the_file(agent: str,
         "TERM": "xterm",
     }
     where = str(places["checkout"])
-    child: "pexpect.spawn[str]" = pexpect.spawn(
+    child: pexpect.spawn[str] = pexpect.spawn(
         "/bin/bash", ["-c", text], cwd=where, env=env, encoding="utf-8", timeout=60
     )
     child.expect("touch hello.txt")
