@@ -1,7 +1,6 @@
 """What `interlock batch` shows at a terminal, however narrow, as the terminal itself has it."""
 
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -70,7 +69,7 @@ def test_the_display_shows_what_runs_and_leaves_only_results(batches: Batches) -
         heard.pid_within(30)
         shown = terminal.until(r"1/2 done · 1 running · 0 failed · 0 denied · \$.*\n  b claude 0:\d\d.* Bash")
         assert re.search(r"^a completed in ", shown, re.MULTILINE)
-        terminal.child.kill(signal.SIGINT)
+        terminal.child.sendintr()
         terminal.until("interrupted: ending 1 running run")
         code, text = terminal.end()
     assert code == 130

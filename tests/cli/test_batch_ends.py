@@ -122,3 +122,28 @@ def test_status_is_seen_while_it_runs_and_a_second_driver_is_refused(batches: Ba
     assert b"another driver has it" in second.stderr
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
+
+
+EXHAUSTED = (
+    {"rate_limit_event": {"status": "rejected", "rateLimitType": "five_hour", "resetsAt": 4_000_000_000}},
+    {"error_result": {"api_error_status": 429, "subtype": "success", "result": "the limit is reached"}},
+)
+
+
+def test_an_agent_that_is_paused_is_said_with_its_time_and_can_be_waited_for(batches: Batches) -> None:
+    process = batches.start(batches.line("r", *EXHAUSTED))
+    assert process.stderr is not None
+    while b"claude is paused until 2096-" not in (line := process.stderr.readline()):
+        assert line
+    process.send_signal(signal.SIGINT)
+    stderr = process.stderr.read()
+    assert process.wait(30) == 130
+    assert b"claude is paused until 2096-" in stderr
+    assert b"1 run without a result yet" in stderr
+
+
+def test_who_does_not_want_to_wait_that_long_is_told_how_to_go_on(batches: Batches) -> None:
+    done = batches.begin(batches.line("r", *EXHAUSTED), more=("--longest-pause", "60"))
+    assert done.returncode == 1
+    assert b"claude is paused until 2096-" in done.stderr
+    assert b"1 run without a result yet (agents are paused); go on: interlock batch --out" in done.stderr
