@@ -1,7 +1,7 @@
 """Every code block of the README, the docs and the examples' pages is run.
 
 Python runs with the scripted agent as `claude` and the real CLIs of the others; commands run in order, page by page, in
-a folder with the files that the pages speak of; JSON and TOML go through the loader that they belong to. What is not run
+a folder with the files that pages speak of; JSON and TOML go through the loader that they belong to. What is not run
 stands in one of the lists below, with the reason; a block, a line or an entry of these lists that is new or gone fails.
 """
 
@@ -39,7 +39,7 @@ NOT_RUN = {
     "examples/terminal/README:console0": "it asks a person: tests/cli/test_run_on_terminals.py plays them",
     "examples/web_approvals/README:sh0": "it serves until it is stopped: tests/examples/test_web_approvals.py runs it",
     "examples/web_approvals/README:sh1": "the same, with the logins of a person",
-    "offline:sh0": "it asks a person: tests/live/? plays them, for each agent",
+    "offline:sh0": "it asks a person: tests/docs/test_offline.py plays them, for each agent",
     "terminal:console0": "it needs a paid model by name: tests/live/test_terminal_aider.py runs aider",
 }
 VENDORS = {"migrating:python0", "migrating:python2", "migrating:python4"}
