@@ -1,7 +1,8 @@
 """`interlock run` with a person at a real terminal and the real CLIs behind it, offline: what is asked, what happens.
 
-The same tests for every agent. What `--posture edit` leaves to be asked differs: Claude Code asks about a command;
-Codex runs it in its sandbox, and asks about a patch outside the workspace, twice, since that also leaves the sandbox.
+The same tests for every agent. What `--posture edit` leaves to be asked differs: Claude Code and Copilot ask about a
+command; Codex runs it in its sandbox, and asks about a patch outside the workspace, twice, since that also leaves the
+sandbox.
 """
 
 import json
@@ -9,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.cli.test_doctor import needed
 from tests.cli.test_run_at_terminal import ASKED, ends
 
 from interlock.engine.registry import find_adapter
-from interlock_fixtures.clis import find_cli
+from interlock_fixtures.clis import copilot_cache, find_cli
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn, Usage
 
 pytestmark = pytest.mark.live
@@ -97,7 +98,30 @@ class Codex:
         return program(cli.folder / "bin", f'exec {shlex.quote(str(real))} "$@" {options}', "codex")
 
 
-Agent = Claude | Codex
+class Copilot:
+    """Its commands are asked about, whether they are written by its tool `bash`, or what else it has."""
+
+    name = "copilot"
+    options: tuple[str, ...] = ()
+
+    def asked(self, cli: Cli) -> Asked:
+        call = self.shell("touch made")
+        return Asked(call, cli.workspace / "made", 1, "-otherwise\n", cli.workspace / "made-otherwise")
+
+    def shell(self, command: str, call_id: str = "t1") -> ToolCall:
+        return ToolCall("bash", {"command": command}, call_id)
+
+    def binary(self, cli: Cli, model: ScriptedModel) -> Path:
+        """The CLI; what it unpacks at its first start all tests share."""
+        del model
+        unpacked = Path(cli.env["HOME"]) / ".local" / "state" / "interlock" / "copilot" / "packages"
+        unpacked.parent.mkdir(parents=True, exist_ok=True)
+        if not unpacked.is_symlink():
+            unpacked.symlink_to(copilot_cache() / "copilot")
+        return needed(find_cli("copilot", "newest"))
+
+
+Agent = Claude | Codex | Copilot
 
 
 @dataclass
@@ -131,7 +155,7 @@ class Session:
 Start = Callable[..., Any]
 
 
-@pytest.fixture(params=[Claude, Codex], ids=["claude", "codex"])
+@pytest.fixture(params=[Claude, Codex, Copilot], ids=["claude", "codex", "copilot"])
 def agent(request: pytest.FixtureRequest) -> Agent:
     """Each real CLI in turn."""
     made: Agent = request.param()
@@ -242,3 +266,54 @@ def test_a_command_runs_in_the_sandbox_unasked_and_is_asked_about_where_it_wants
         session.answers("y\n")
         assert ends(session.child) == 0
     assert [path.name for path in outside.iterdir()] == ["yes"]
+
+
+MADE = "fresh"
+ASKED_ABOUT = {
+    "create": ("gpt-4.1", ToolCall("create", {"path": "{}/fresh", "file_text": "x\n"}, "t1")),
+    "edit": ("gpt-4.1", ToolCall("edit", {"path": "{}/old", "old_str": "was", "new_str": "is"}, "t1")),
+    "patch": ("gpt-5.4", ToolCall("apply_patch", {"input": PATCH.format("fresh")}, "t1")),
+}
+
+
+@pytest.mark.parametrize("agent", [Copilot], indirect=True, ids=["copilot"])
+@pytest.mark.parametrize("way", [pytest.param("create", marks=pytest.mark.slow), "edit", "patch"])
+def test_a_change_of_a_file_is_asked_about_under_read_and_what_is_read_is_not(cli: Cli, start: Start, way: str) -> None:
+    (cli.workspace / "old").write_text("was\n", "utf-8")
+    model, call = ASKED_ABOUT[way]
+    call = replace(call, input={name: str(text).format(cli.workspace) for name, text in call.input.items()})
+    read = ToolCall("view", {"path": f"{cli.workspace}/old"}, "t0")
+    with start([Turn(read), Turn(call), DONE], *READ, "-m", model, "--json") as session:
+        before = session.answers("y\n")
+        assert '"tool_call_id":"t0","tool_name":"view"' in before
+        assert sorted(path.read_text("utf-8") for path in cli.workspace.iterdir()) == ["was\n"]
+        outcome = session.outcome()
+    assert (outcome["status"], outcome["code"], outcome["denials"]) == ("completed", 0, [])
+    files = {path.name: path.read_text("utf-8") for path in cli.workspace.iterdir()}
+    assert files == ({"old": "is\n"} if way == "edit" else {"old": "was\n", MADE: "x\n"})
+
+
+@pytest.mark.parametrize("agent", [Copilot], indirect=True, ids=["copilot"])
+def test_the_transport_that_cannot_ask_is_refused_before_the_start_and_names_the_other(cli: Cli, agent: Agent) -> None:
+    with ScriptedModel([DONE]) as model:
+        binary = str(agent.binary(cli, model))
+        variables = model.environment("copilot")
+    words = ["--binary", binary, "-C", str(cli.workspace), "--login", "env", "--transport", "prompt"]
+    done = cli.interlock("plan", "-a", "copilot", *words, "--otherwise", "ask", "hi", **variables)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"cannot ask" in done.stderr
+    assert b"--transport server" in done.stderr
+
+
+@pytest.mark.parametrize("agent", [Copilot], indirect=True, ids=["copilot"])
+def test_a_denied_call_of_the_transport_that_cannot_ask_is_told_and_its_reason_reaches_the_model(
+    cli: Cli, start: Start, agent: Agent
+) -> None:
+    (cli.workspace / "precious").touch()
+    how = ("--transport", "prompt", "--posture", "full", "--deny", "shell(rm:*)")
+    with start([Turn(agent.shell("rm precious")), DONE], *how) as session:
+        session.child.expect("bash denied")
+        assert ends(session.child) == 0
+        assert "denied by rule 'shell(rm:*)'" in session.child.before
+        assert "denied by rule 'shell(rm:*)'" in session.shown()["t1"]
+    assert (cli.workspace / "precious").exists()

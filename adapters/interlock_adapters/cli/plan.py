@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.engine.client import Client
 from interlock.engine.policy_file import govern
+from interlock.engine.registry import find_adapter
 from interlock.errors import InterlockError
 from interlock.permission import Otherwise, Permission
 from interlock.policy import Effective
@@ -46,16 +47,24 @@ def client_of(options: Options, request: Request) -> Client:
 def settled(options: Options, request: Request) -> tuple[Request, Effective]:
     """The request, and what is in force under the policies; raises `ConfigurationError`.
 
-    That a person is asked is a default of the command line, so a policy that says something else comes before it.
+    That a person is asked is a default of the command line, so a policy that says something else comes before it; and
+    so does a transport that was named and asks nobody, unless a program was named that answers.
     """
     if options.otherwise is None and request.permission.otherwise is Otherwise.ASK:
         typed = request.permission.model_fields_set - {"otherwise"}
         permission = Permission(**{name: getattr(request.permission, name) for name in typed})
         bare = request.model_copy(update={"permission": permission})
         effective = _govern(options, bare)
-        if "otherwise" in effective.origins or effective.objections(otherwise=Otherwise.ASK):
+        objected = "otherwise" in effective.origins or effective.objections(otherwise=Otherwise.ASK)
+        if objected or (options.approve_with is None and _asks_nobody(request)):
             return bare, effective
     return request, _govern(options, request)
+
+
+def _asks_nobody(request: Request) -> bool:
+    """Whether the transport that was named cannot ask."""
+    named = [one for one in find_adapter(request.agent).transports if one.name == request.transport]
+    return bool(named) and not named[0].capabilities.asks
 
 
 def _govern(options: Options, request: Request) -> Effective:
