@@ -52,8 +52,8 @@ class Options:
         str | None,
         typer.Option(
             metavar="deny|ask|chain|agent",
-            help="What becomes of the rest. Default: the policy's; else ask (terminal, --approve-with) or deny, as where "
-            "--transport names one that cannot ask.",
+            help="What becomes of the rest. Default: the policy's; else ask (terminal, --approve-with) or deny, as "
+            "where --transport names one that cannot ask.",
         ),
     ] = None
     allow: Annotated[
