@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from interlock.engine.descent import look
@@ -19,8 +19,14 @@ _swept: set[Path] = set()
 
 def claim(folder: Path) -> None:
     """Write into a private folder whose it is: this process, told apart from a later holder of its pid."""
-    me = look(os.getpid())
-    (folder / OWNER).write_text(f"{os.getpid()} {me.start if me else 0}", encoding="utf-8")
+    (folder / OWNER).write_text(_name_of(os.getpid()), encoding="utf-8")
+
+
+@cache
+def _name_of(pid: int) -> str:
+    """This process, by its pid, so that a forked child does not go by the name of its parent."""
+    me = look(pid)
+    return f"{pid} {me.start if me else 0}"
 
 
 async def sweep_once(runs: Path) -> None:

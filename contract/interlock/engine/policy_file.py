@@ -188,10 +188,8 @@ def hooks_of(effective: Effective, *, administrators: bool) -> tuple[FoundSpec, 
 
 def unknown_agents(effective: Effective) -> tuple[str, ...]:
     """A warning for each part of a policy that is about no installed agent: misspelled, it would guard nothing."""
-    known = known_agents()
+    named = [(layer.source, name) for layer in effective.layers for name in layer.policy.agents]
+    known = known_agents() if named else ()
     return tuple(
-        f"{layer.source} has a part for {name!r}, which is no installed agent"
-        for layer in effective.layers
-        for name in layer.policy.agents
-        if name not in known
+        f"{source} has a part for {name!r}, which is no installed agent" for source, name in named if name not in known
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ def known_agents() -> tuple[str, ...]:
     """The names of all installed adapters, sorted; of a family the name of each of its members."""
     names: list[str] = []
     for name in _installed():
-        loaded = _loaded(name) if name in _families() else None
-        names += members(name, loaded) if isinstance(loaded, Family) else [name]
+        family = _loaded(name).family if name in _families() else None
+        names += [name] if family is None else members(name, family)
     return tuple(sorted(names))
 
 
@@ -47,18 +48,35 @@ def find_adapter(name: str) -> Adapter:
     if point not in _installed():
         raise UnknownAgent(name, known_agents())
     loaded = _loaded(point)
-    if isinstance(loaded, Family) and colon:
-        return member_of(point, loaded, member)
-    if isinstance(loaded, Adapter) and not colon:
-        return loaded
-    if isinstance(loaded, Family | Adapter):
-        raise UnknownAgent(name, known_agents())
-    raise ConfigurationError(f"entry point {GROUP}:{point} = {_installed()[point].value}", "is no adapter")
+    if loaded.family is not None and colon:
+        return member_of(point, loaded.family, member)
+    if loaded.adapter is not None and not colon:
+        return loaded.adapter
+    raise UnknownAgent(name, known_agents())
 
 
-def _loaded(name: str) -> object:
-    point = _installed()[name]
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What an entry point points to: one of the two."""
+
+    adapter: Adapter | None
+    family: Family | None
+
+
+def _loaded(name: str) -> _Loaded:
+    return _load(_installed()[name])
+
+
+@cache
+def _load(point: EntryPoint) -> _Loaded:
+    """Once in the life of this process: a look at all that a protocol asks for takes longer than one would think."""
+    source = f"entry point {GROUP}:{point.name} = {point.value}"
     try:
-        return point.load()
+        found: object = point.load()
     except Exception as error:
-        raise ConfigurationError(f"entry point {GROUP}:{name} = {point.value}", f"cannot be loaded: {error}") from error
+        raise ConfigurationError(source, f"cannot be loaded: {error}") from error
+    if isinstance(found, Family):
+        return _Loaded(None, found)
+    if isinstance(found, Adapter):
+        return _Loaded(found, None)
+    raise ConfigurationError(source, "is no adapter")
