@@ -38,9 +38,9 @@ def test_the_prompt_goes_out_once_everything_is_confirmed(server):
     assert [ready.version for ready in server.of(Ready)] == ["1.0.102"]
 
 
-def test_the_key_of_a_provider_is_said_over_stdin_and_the_guards_with_it(server):
+def test_the_guards_are_said_when_the_session_begins_and_the_key_of_a_provider_is_not(server):
     told = server.asks("session.create")[0]
-    assert told["provider"] == {"type": "openai", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": "the-key"}
+    assert told["provider"] == {"type": "openai", "baseUrl": "http://127.0.0.1:1/v1", "hasBearerTokenProvider": True}
     guards = {"hooks": True, "requestPermission": True, "enableFileHooks": False, "enableConfigDiscovery": False}
     assert guards.items() <= told.items()
     assert "read_bash" in told["excludedTools"]
@@ -152,6 +152,39 @@ def test_an_agent_that_works_before_our_hooks_were_heard_of_is_not_trusted(fresh
     server.answer("session.send", {"messageId": "m0"})
     server.event(type_, turnId="0", toolCallId="c1", toolName="bash", arguments={})
     assert server.suspicions() == ["not_confirmed"]
+
+
+def test_the_key_is_said_before_each_request_to_the_model_and_never_kept(server):
+    assert "the-key" not in json.dumps(server.sent())
+    for _ in range(2):
+        request = server.ask("providerToken.getToken", providerName="default")
+        assert server.said(request) == {"token": "the-key"}
+
+
+def test_no_model_is_asked_before_our_hooks_were_heard_of(fresh):
+    server = fresh().confirmed()
+    server.done(server.codec.prompt("go"))
+    request = server.ask("providerToken.getToken", providerName="default")
+    assert "code" in server.said(request)
+    assert server.suspicions() == ["not_confirmed"]
+
+
+def test_no_model_is_asked_once_the_turn_was_told_to_end(server):
+    server.done(server.codec.interrupt())
+    assert "code" in server.said(server.ask("providerToken.getToken", providerName="default"))
+
+
+@pytest.mark.parametrize(("given", "key"), [({}, "none"), ({"COPILOT_PROVIDER_BEARER_TOKEN": "b"}, "b")])
+def test_a_provider_without_a_key_is_asked_for_one_too(fresh, order, given, key):
+    server = fresh(order(env={"COPILOT_PROVIDER_BASE_URL": "http://a", **given})).ready()
+    assert server.said(server.ask("providerToken.getToken", providerName="default")) == {"token": key}
+
+
+def test_a_provider_with_a_header_of_its_own_is_told_its_key(fresh, order):
+    more = {"COPILOT_PROVIDER_TYPE": "azure", "COPILOT_PROVIDER_API_KEY": "k"}
+    server = fresh(order(env={"COPILOT_PROVIDER_BASE_URL": "http://a", **more})).ready()
+    assert server.asks("session.create")[0]["provider"] == {"type": "azure", "baseUrl": "http://a", "apiKey": "k"}
+    assert "code" in server.said(server.ask("providerToken.getToken", providerName="default"))
 
 
 # ---- before a call ---------------------------------------------------------------------------------------------------

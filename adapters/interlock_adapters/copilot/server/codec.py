@@ -23,7 +23,8 @@ from interlock.framing.lines import Oversized
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
-from interlock_adapters.copilot.server import background, permissions, questions
+from interlock_adapters.copilot.login import provider
+from interlock_adapters.copilot.server import background, model_gate, permissions, questions
 from interlock_adapters.copilot.server.answers import FAULT
 from interlock_adapters.copilot.server.background import Background
 from interlock_adapters.copilot.server.calls import Calls
@@ -31,6 +32,7 @@ from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.handshake import Handshake
 from interlock_adapters.copilot.server.hook_calls import ABORTING, WITHHOLDING, HookCalls
 from interlock_adapters.copilot.server.intent import Intent
+from interlock_adapters.copilot.server.model_gate import ModelGate, gated
 from interlock_adapters.copilot.server.outcome import Memory, ending_of, stopped
 from interlock_adapters.copilot.server.permissions import Permissions
 from interlock_adapters.copilot.server.questions import Questions
@@ -78,6 +80,9 @@ class ServerCodec:
         )
         self._permissions = Permissions(self._channel, self._calls, order.host.home)
         self._questions = Questions(self._channel, self._calls)
+        given = provider(order)
+        key = None if given is None else gated(given)[1]
+        self._models = ModelGate(self._channel, self._hooks, self._intent, key)
         self._stream = Stream(self._calls, self._hooks, self._memory)
         self._prompt: str | None = None
         self._steering = Steering(self._channel, self._calls)
@@ -285,6 +290,8 @@ class ServerCodec:
         match call.method:
             case "hooks.invoke":
                 yield from self._hooks.invoked(call)
+            case model_gate.METHOD:
+                yield from self._models.asked(call)
             case "userInput.request":
                 yield from self._questions.asked(call)
             case method:

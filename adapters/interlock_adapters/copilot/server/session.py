@@ -13,6 +13,7 @@ from interlock.capabilities import Unmet
 from interlock.model import JsonValue
 from interlock.request import Fork, HttpServer, StdioServer
 from interlock_adapters.copilot.login import provider, variable
+from interlock_adapters.copilot.server.model_gate import gated
 
 __all__ = ["excluded_tools", "message", "session_params", "unmet_fork"]
 
@@ -42,7 +43,7 @@ _FIXED: dict[str, JsonValue] = {
 
 
 def session_params(order: Order, session: str | None) -> dict[str, JsonValue]:
-    """The params of `session.create` and `session.resume`; the key of a provider is said here, and over stdin alone."""
+    """The params of `session.create` and `session.resume`; a key that is not asked for later stands in them."""
     request = order.request
     params: dict[str, JsonValue] = {
         **_FIXED,
@@ -57,7 +58,7 @@ def session_params(order: Order, session: str | None) -> dict[str, JsonValue]:
         "sessionId": session,
         "model": request.model or variable(order, "COPILOT_MODEL"),
         "reasoningEffort": request.effort,
-        "provider": provider(order),
+        "provider": _provider(order),
     }
     params |= {key: value for key, value in optional.items() if value is not None}
     if request.instructions is not None:
@@ -89,6 +90,11 @@ def message(order: Order, session: str | None, prompt: str, *, first: bool) -> d
     if (schema := order.request.json_schema()) is not None:
         params["responseFormat"] = {"type": "json_schema", "jsonSchema": {"name": "answer", "schema": {**schema}}}
     return params
+
+
+def _provider(order: Order) -> JsonValue:
+    given = provider(order)
+    return None if given is None else gated(given)[0]
 
 
 def _server(server: StdioServer | HttpServer) -> JsonValue:
