@@ -27,6 +27,7 @@ from interlock.tools import ToolCall
 __all__ = [
     "Adapter",
     "Argument",
+    "Attaching",
     "Codec",
     "Endpoint",
     "Family",
@@ -36,6 +37,7 @@ __all__ = [
     "LaunchFile",
     "LaunchLink",
     "Listening",
+    "LoggingIn",
     "Order",
     "Place",
     "Sensitivity",
@@ -398,6 +400,27 @@ class Adapter(Protocol):
     @property
     def transports(self) -> tuple[Transport, ...]:
         """The plainest first."""
+        ...
+
+
+@runtime_checkable
+class Attaching(Protocol):
+    """What an adapter has besides, if a person can be given the agent's own interactive screen."""
+
+    @property
+    def attached(self) -> Transport:
+        """The way to it, which is none of `transports`. Its process gets the person's own terminal, of which its codec
+        hears nothing: it is `called` by hooks alone. It is sent no prompt."""
+        ...
+
+
+@runtime_checkable
+class LoggingIn(Protocol):
+    """What an adapter has besides, if its program has a command that logs a person in."""
+
+    @property
+    def login_arguments(self) -> tuple[str, ...]:
+        """What follows the program's name."""
         ...
 
 

@@ -8,6 +8,7 @@ from interlock.adapter import Codec, Launch, Order, Transport, VersionRange
 from interlock.capabilities import EVERY_KIND, Absent, Capabilities, Hole, ToolClass, Unmet
 from interlock.permission import Backstop, Otherwise
 from interlock.tools import ToolCall, ToolKind
+from interlock_adapters.claude.attach import Attach
 from interlock_adapters.claude.codec import ClaudeCodec
 from interlock_adapters.claude.environment import unmet_variables
 from interlock_adapters.claude.extra_args import unmet_arguments
@@ -117,6 +118,8 @@ class ClaudeAdapter:
     login_variable = "CLAUDE_CONFIG_DIR"
     login_files = (CREDENTIALS_FILE,)
     transports: tuple[Transport, ...] = (StreamJson(),)
+    attached: Transport = Attach()
+    login_arguments = ("auth", "login")
 
     def describe(self, call: ToolCall) -> ToolCall:
         """The call with kind and subject read anew."""

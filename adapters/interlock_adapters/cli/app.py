@@ -8,7 +8,7 @@ import typer
 
 from interlock_adapters.cli.batch import batch
 from interlock_adapters.cli.hooks import hooks
-from interlock_adapters.cli.machine import agents, doctor
+from interlock_adapters.cli.machine import agents, doctor, login
 from interlock_adapters.cli.options import Options
 from interlock_adapters.cli.recordings import record, replay
 
@@ -155,10 +155,71 @@ def audit(
     raise typer.Exit(show(Wanted(file, run, tool, decision, participant, since, json)))
 
 
+@app.command()
+def attach(
+    *,
+    agent: Annotated[str, typer.Option("--agent", "-a", metavar="AGENT", help="The agent: claude, ...")],
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL", help="As in run.")] = None,
+    cwd: Annotated[str, typer.Option("-C", metavar="DIR", help="The directory the agent works in.")] = ".",
+    posture: Annotated[str | None, typer.Option(metavar="none|read|edit|full", help="As in run.")] = None,
+    otherwise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="deny|chain|agent", help="What becomes of the rest. Default: the policy's; else agent, which asks."
+        ),
+    ] = None,
+    allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As in run; repeatable.")] = None,
+    deny: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As in run; repeatable.")] = None,
+    policy_file: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="FILE", help="As in run; repeatable.")
+    ] = None,
+    hooks: Annotated[str | None, typer.Option(metavar="FILE", help="As in run; they can judge calls, not outputs.")] = (
+        None
+    ),
+    workspace_hooks: Annotated[bool, typer.Option("--workspace-hooks", help="As in run.")] = False,
+    audit: Annotated[str | None, typer.Option(metavar="FILE", help="Append every decision to this file.")] = None,
+    add_dir: Annotated[list[str] | None, typer.Option(metavar="DIR", help="As in run; repeatable.")] = None,
+    effort: Annotated[str | None, typer.Option(metavar="WORD", help="As in run.")] = None,
+    binary: Annotated[str | None, typer.Option(metavar="PATH", help="The agent's program.")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="NAME[=VALUE]", help="As in run; repeatable.")] = None,
+    login: Annotated[str, typer.Option(metavar="user|env|PATH", help="Whose login the agent uses.")] = "user",
+    trust_workspace: Annotated[bool, typer.Option("--trust-workspace", help="As in run.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would be started, and start nothing.")] = False,
+) -> None:
+    """Work at the agent's own screen, with deny rules, hooks and the audit behind it.
+
+    It needs a terminal. Exit codes: 0 the agent ended by itself, 1 it failed, 2 usage or unsupported, 4 unguarded,
+    130 interrupted.
+    """
+    from interlock_adapters.cli.attach import attach as begin  # noqa: PLC0415 -- the engine is loaded only for it
+
+    options = Options(
+        agent=agent,
+        model=model,
+        cwd=cwd,
+        posture=posture,
+        otherwise=otherwise,
+        allow=allow,
+        deny=deny,
+        policy=policy_file,
+        hooks=hooks,
+        workspace_hooks=workspace_hooks,
+        audit=audit,
+        add_dir=add_dir,
+        effort=effort,
+        binary=binary,
+        env=env,
+        login=login,
+        trust_workspace=trust_workspace,
+    )
+    raise typer.Exit(begin(options, plan_only=plan))
+
+
 app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
 app.command()(agents)
 app.command()(doctor)
+app.command()(login)
 app.command()(record)
 app.command()(replay)
 

@@ -21,7 +21,7 @@ from interlock_adapters.cli.output import print_line
 from interlock_adapters.cli.problems import COMPLETED, FAILED, USAGE, explain
 from interlock_adapters.cli.rows import Row, print_rows
 
-__all__ = ["Visit", "doctor"]
+__all__ = ["Visit", "doctor", "print_checks"]
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -55,7 +55,7 @@ def doctor(visit: Visit, *, as_json: bool) -> int:
         sound = all(one.verdict != "problem" for one in checks)
         print_line(json.dumps({"ok": sound, "checks": [asdict(one) for one in checks]}))
     else:
-        _print(checks)
+        print_checks(checks)
     return FAILED if any(one.verdict == "problem" for one in checks) else COMPLETED
 
 
@@ -82,7 +82,8 @@ def _is_here(name: str) -> bool:
         return False
 
 
-def _print(checks: list[Check]) -> None:
+def print_checks(checks: list[Check]) -> None:
+    """Print them by agent, and their sum."""
     for owner in dict.fromkeys(one.agent for one in checks):
         ours = [one for one in checks if one.agent == owner]
         print_rows(

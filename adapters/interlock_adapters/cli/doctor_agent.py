@@ -33,7 +33,7 @@ from interlock_adapters.cli.agent_facts import (
 )
 from interlock_adapters.cli.checks import Check, ok, problem, warning
 
-__all__ = ["agent", "thrown_away"]
+__all__ = ["agent", "login_check", "thrown_away"]
 
 START_UP, TOTAL = 30.0, 60.0
 """Seconds for the handshake, and for it and the end of the process."""
@@ -46,7 +46,7 @@ async def agent(adapter: Adapter, binary: str | None, *, wanted: bool) -> list[C
     if not path:
         return [_missing(adapter, binary, wanted=wanted)]
     version = await version_of(adapter, path)
-    checks = [ok("program", path, adapter.name), _version(adapter, version), _login(adapter, request)]
+    checks = [ok("program", path, adapter.name), _version(adapter, version), login_check(adapter, request)]
     if not version.problem.startswith("it cannot be started"):
         checks.append(await _handshake(adapter, path))
     return checks
@@ -77,7 +77,7 @@ def _version(adapter: Adapter, version: Version) -> Check:
             return problem("version", f"{said}; older ones are refused", way_out, adapter.name)
 
 
-def _login(adapter: Adapter, request: Request) -> Check:
+def login_check(adapter: Adapter, request: Request) -> Check:
     """Only what is there is looked at; nobody is asked whether it is good."""
     found = login_of(adapter, request)
     if found:

@@ -1,11 +1,11 @@
-"""The commands about this machine: `interlock agents` and `interlock doctor`."""
+"""The commands about this machine: `interlock agents`, `interlock doctor` and `interlock login`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["agents", "doctor"]
+__all__ = ["agents", "doctor", "login"]
 
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
@@ -18,6 +18,21 @@ def agents(*, json: _Json = False) -> None:
     from interlock_adapters.cli.agents import agents as show  # noqa: PLC0415 -- the engine is loaded only for it
 
     raise typer.Exit(show(as_json=json))
+
+
+def login(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent to log in to.")],
+    *,
+    binary: Annotated[str | None, typer.Option(metavar="PATH", help="The agent's program.")] = None,
+) -> None:
+    """Log in with the agent's own command, in your own home, and say what doctor finds then.
+
+    It needs a terminal. Exit codes: 0 a login is there, 1 none is or the command failed, 2 usage or unsupported,
+    130 interrupted.
+    """
+    from interlock_adapters.cli.login import login as log_in  # noqa: PLC0415 -- the engine is loaded only for it
+
+    raise typer.Exit(log_in(agent, binary))
 
 
 def doctor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from interlock.adapter import Transport, VersionRange
 from interlock.tools import ToolCall
 from interlock_adapters.codex.app_server.transport import AppServer
+from interlock_adapters.codex.attach import Attach
 from interlock_adapters.codex.exec.transport import Exec
 from interlock_adapters.codex.login import CREDENTIALS_FILE, KEYS
 from interlock_adapters.codex.tools import describe
@@ -26,6 +27,8 @@ class CodexAdapter:
     login_variable = "CODEX_HOME"
     login_files = (CREDENTIALS_FILE,)
     transports: tuple[Transport, ...] = (Exec(), AppServer())
+    attached: Transport = Attach()
+    login_arguments = ("login",)
 
     def describe(self, call: ToolCall) -> ToolCall:
         """The call with kind and subject read anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.adapter import Transport, VersionRange
 from interlock.tools import ToolCall
+from interlock_adapters.copilot.attach import Attach
 from interlock_adapters.copilot.login import CREDENTIALS_FILE, KEYS
 from interlock_adapters.copilot.prompt.transport import Prompt
 from interlock_adapters.copilot.server.transport import Server
@@ -26,6 +27,8 @@ class CopilotAdapter:
     login_variable = "COPILOT_HOME"
     login_files = (CREDENTIALS_FILE,)
     transports: tuple[Transport, ...] = (Prompt(), Server())
+    attached: Transport = Attach()
+    login_arguments = ("login",)
 
     def describe(self, call: ToolCall) -> ToolCall:
         """The call with kind and subject read anew."""

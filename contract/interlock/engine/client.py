@@ -18,6 +18,7 @@ from uuid import uuid4
 import anyio
 
 from interlock.approval import Answerer, Approver
+from interlock.engine.attach import AttachDrive, Person, attached_adapter
 from interlock.engine.audit import Audit
 from interlock.engine.chain import Chain, assemble
 from interlock.engine.drive import Drive
@@ -91,12 +92,14 @@ class Client:
             self._audit.close()
             self._audit = None
 
-    def plan(self, request: Request, *, answered: bool = False) -> Plan:
+    def plan(self, request: Request, *, answered: bool = False, attached: bool = False) -> Plan:
         """What `request` would run; starts nothing. `answered` says that somebody will answer approvals.
+
+        `attached`: what `attach` would run.
 
         Raises `UnknownAgent`, `ConfigurationError`, `Unsupported` with every reason at once, or `NotInstalled`.
         """
-        prepared, chain = self._prepare(request, answered=answered)
+        prepared, chain = self._prepare(request, answered=answered, attached=attached)
         self._judge(prepared, chain)
         return prepared.plan
 
@@ -121,8 +124,28 @@ class Client:
         async with _Streamed(partial(self._start, request, streamed=False)) as run:
             return await run.outcome(check=check)
 
-    def _prepare(self, request: Request, *, answered: bool, conversation: bool = False) -> tuple[Prepared, Chain]:
+    async def attach(self, request: Request, person: Person) -> Outcome:
+        """Give the agent's own screen to a person until it ends; the prompt of the request is not sent.
+
+        Its hooks call us, so that deny rules, the chain and the audit hold there too; what nobody of ours decides is
+        asked by the agent on its screen. Cancelled, it ends the agent. Raises what `plan` raises, and `StartFailed`.
+        """
+        prepared, chain = self._prepare(request, answered=False, attached=True)
+        setting = self._setting(prepared, chain, streamed=False, watched=False, conversation=False)
+        drive = await self._launch(AttachDrive(setting, person))
+        try:
+            await drive.finished.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _leave(drive)
+        return drive.result()
+
+    def _prepare(
+        self, request: Request, *, answered: bool, conversation: bool = False, attached: bool = False
+    ) -> tuple[Prepared, Chain]:
         adapter = find_adapter(request.agent)
+        if attached:
+            adapter = attached_adapter(adapter)
         effective = govern(request, self._policy, user_policy=self._user_policy)
         request = governed(request, effective)
         chain = assemble(
@@ -144,11 +167,13 @@ class Client:
         prepared = prepare(request, adapter, needs, run_id=run_id, chain=chain.names, state=self._state)
         return replace(prepared, plan=_with_policies(prepared.plan, effective), effective=effective), chain
 
-    def _drive(self, request: Request, *, streamed: bool, watched: bool, conversation: bool) -> Drive:
-        prepared, chain = self._prepare(request, answered=streamed, conversation=conversation)
+    def _setting(
+        self, prepared: Prepared, chain: Chain, *, streamed: bool, watched: bool, conversation: bool
+    ) -> Setting:
+        """All that surrounds one run; opens the audit."""
         if self._audit_path is not None and self._audit is None:
             self._audit = Audit(self._audit_path)
-        setting = Setting(
+        return Setting(
             prepared=prepared,
             judge=self._judge(prepared, chain),
             audit=self._audit,
@@ -162,7 +187,6 @@ class Client:
             chain=chain,
             servers=InProcess(self._servers),
         )
-        return Drive(setting)
 
     def _judge(self, prepared: Prepared, chain: Chain) -> Judge:
         """Who judges the run's calls; raises `ConfigurationError` for a rule that cannot be understood."""
@@ -185,7 +209,12 @@ class Client:
     async def _start(
         self, request: Request, *, streamed: bool, watched: bool = False, conversation: bool = False
     ) -> Drive:
-        drive = self._drive(request, streamed=streamed, watched=watched, conversation=conversation)
+        prepared, chain = self._prepare(request, answered=streamed, conversation=conversation)
+        setting = self._setting(prepared, chain, streamed=streamed, watched=watched, conversation=conversation)
+        return await self._launch(Drive(setting))
+
+    async def _launch(self, drive: Drive) -> Drive:
+        """Have a run begin; raises what keeps it from that."""
         self._drives.add(drive)
 
         async def main() -> None:

@@ -30,6 +30,7 @@ from interlock.engine.stream import Stream, StreamClosed
 if TYPE_CHECKING:
     from interlock.adapter import WindowSize
     from interlock.engine.lifeline_wire import Message
+    from interlock.engine.pty import Modes
 
 __all__ = [
     "Exit",
@@ -156,15 +157,18 @@ async def spawn(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Pro
 
 
 async def spawn_on_terminal(
-    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], size: WindowSize
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], size: WindowSize, modes: Modes | None = None
 ) -> TerminalProcess:
-    """Start a program in its own session, which a raw terminal of this size controls; raises what `spawn` raises."""
+    """Start a program in its own session, which a terminal of this size controls; raises what `spawn` raises.
+
+    It is raw, or has these `modes`, as of `termios.tcgetattr`.
+    """
     request = {**_request(argv, cwd, env), "terminal": True}
     await anyio.lowlevel.checkpoint()
     try:
-        return await _spawn_on_terminal(await current_link(), request, size)
+        return await _spawn_on_terminal(await current_link(), request, size, modes)
     except NothingSent:
-        return await _spawn_on_terminal(await current_link(), request, size)
+        return await _spawn_on_terminal(await current_link(), request, size, modes)
 
 
 def _request(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Message:
@@ -179,7 +183,7 @@ def _text(word: str) -> str:
     """The bytes that the system is given, as text of one character a byte."""
     if "\0" in word:
         raise ValueError("a zero byte in an argument, a variable or a path")
-    return os.fsencode(word).decode("latin-1")
+    return word if word.isascii() else os.fsencode(word).decode("latin-1")
 
 
 async def _spawn(link: Link, request: Message) -> Process:
@@ -196,13 +200,13 @@ async def _spawn(link: Link, request: Message) -> Process:
     return Process(link, agent, streams)
 
 
-async def _spawn_on_terminal(link: Link, request: Message, size: WindowSize) -> TerminalProcess:
+async def _spawn_on_terminal(link: Link, request: Message, size: WindowSize, modes: Modes | None) -> TerminalProcess:
     with ExitStack() as on_failure, ExitStack() as handed_over:
         ours, other = socket.socketpair()
         other.close()
         stderr = Stream(ours)
         on_failure.callback(stderr.close)
-        terminal, theirs = Terminal.open(size)
+        terminal, theirs = Terminal.open(size, modes)
         on_failure.callback(terminal.close)
         handed_over.callback(os.close, theirs)
         agent = await _order(link, request, [theirs], on_failure)

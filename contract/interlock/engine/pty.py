@@ -5,8 +5,9 @@ the agent's stdin, stdout and stderr, so that it becomes the controlling termina
 that forks for itself would put the agent outside the guardian's sight.
 
 The terminal is raw before the agent's first byte: nothing is echoed, no key is a signal, and a line has no greatest
-length. An agent may turn its line mode on itself; what would be cut then (Linux 4095 bytes, macOS 1023, without a word
-to the writer) is refused instead. A broken line (EIO on Linux) is the end of output, as an end of file is.
+length. (One that stands for a person's own has the modes of theirs.) An agent may turn its line mode on itself; what
+would be cut then (Linux 4095 bytes, macOS 1023, without a word to the writer) is refused instead. A broken line (EIO on
+Linux) is the end of output, as an end of file is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import termios
 import tty
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -32,7 +33,10 @@ from interlock.engine.stream import CHUNK, StreamClosed
 if TYPE_CHECKING:
     from interlock.adapter import WindowSize
 
-__all__ = ["InputCut", "Keys", "Screen", "Terminal"]
+__all__ = ["InputCut", "Keys", "Modes", "Screen", "Terminal"]
+
+Modes = list[Any]
+"""What `termios.tcgetattr` gives."""
 
 LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
 """Bytes of a line, its end included or not, that a terminal in line mode takes."""
@@ -60,19 +64,28 @@ class Terminal:
         self.screen = Screen(self)
 
     @classmethod
-    def open(cls, size: WindowSize) -> tuple[Terminal, int]:
-        """A raw terminal of this size, and its other end, which the caller closes. Raises OSError."""
+    def open(cls, size: WindowSize, modes: Modes | None = None) -> tuple[Terminal, int]:
+        """A terminal of this size, and its other end, which the caller closes; raw, or in these modes. Raises OSError.
+
+        `modes` are those of `termios.tcgetattr`.
+        """
         master, other = os.openpty()
         try:
-            tty.setraw(other, termios.TCSANOW)
-            modes = termios.tcgetattr(other)
-            modes[1] |= termios.OPOST | termios.ONLCR  # a line that ends goes on at the left, as on any terminal
+            if modes is None:
+                tty.setraw(other, termios.TCSANOW)
+                modes = termios.tcgetattr(other)
+                modes[1] |= termios.OPOST | termios.ONLCR  # a line that ends goes on at the left, as on any terminal
             termios.tcsetattr(other, termios.TCSANOW, modes)
-            fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+            _set_size(other, size)
             return cls(master, os.ttyname(other)), other
         except BaseException:
             os.close(other)
             raise
+
+    def resize(self, size: WindowSize) -> None:
+        """The window has another size: the program is told by SIGWINCH. Nothing happens once it is closed."""
+        if not self._closed:
+            _set_size(self._master, size)
 
     @property
     def closed(self) -> bool:
@@ -147,6 +160,10 @@ class Terminal:
         self._closed = True
         if not self._waiting:
             self._finalizer()
+
+
+def _set_size(descriptor: int, size: WindowSize) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
 
 
 class Screen:
