@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from tests.engine.conftest import FULL, Bench, Listener, bench
 
 from interlock import Batch, BatchResult, Request, Task, batch
 from interlock.batch.journal import Line, read_lines
+from interlock.engine.leftovers import sweep
 
 __all__ = ["bench"]
 
@@ -188,13 +188,10 @@ def until_gone(bench: Bench, seconds: float = 2.0) -> list[str]:
     return living
 
 
-def remove_unclaimed(bench: Bench) -> None:
-    """A host that is killed before it has claimed a private folder, or while it removes one, leaves it to nobody."""
-    for name in bench.leftovers():
-        folder = bench.state / "runs" / name
-        owner = folder / "owner"
-        assert not owner.exists() or not owner.read_bytes(), sorted(path.name for path in folder.rglob("*"))
-        shutil.rmtree(folder)
+def until_swept(bench: Bench) -> list[str]:
+    """The private folders of killed hosts that are left once the next host has come."""
+    sweep(bench.state / "runs")
+    return bench.leftovers()
 
 
 @pytest.fixture

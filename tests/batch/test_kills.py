@@ -2,13 +2,12 @@
 
 import json
 import random
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.batch.conftest import remove_unclaimed, until_gone
+from tests.batch.conftest import until_gone, until_swept
 
 from interlock import read_batch
 from interlock.batch.journal import read_lines, whole_lines
@@ -28,6 +27,7 @@ def killed_again_and_again(batches: Any, runs: int, kills: int, backend: str) ->
             while driver.process.poll() is None and len(outcomes(batches.folder)) < wanted:
                 if (batches.folder / "batch.json").exists():
                     read_batch(batches.folder)  # readable at every moment
+                time.sleep(0.005)  # the driver is to have the processor
             time.sleep(chance.uniform(0, 0.1))  # the moment that is random
             driver.kill()
         assert until_gone(batches.bench) == [], f"after kill {kill}"
@@ -49,7 +49,7 @@ def killed_again_and_again(batches: Any, runs: int, kills: int, backend: str) ->
     for result in results:
         assert result["outcome"]["text"] == f"answer {result['run'][1:]}"
     assert until_gone(batches.bench) == []
-    remove_unclaimed(batches.bench)
+    assert until_swept(batches.bench) == []
 
 
 @pytest.mark.behaviour("batch:killed")
@@ -134,4 +134,4 @@ def test_the_copies_of_a_killed_driver_are_removed_by_the_next(batches: Any) -> 
         driver.wait()
     assert until_gone(batches.bench) == []
     assert second != killed
-    shutil.rmtree(batches.bench.state / "runs")
+    assert until_swept(batches.bench) == []

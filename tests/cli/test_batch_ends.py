@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.batch.conftest import remove_unclaimed, until_gone
+from tests.batch.conftest import until_gone, until_swept
 from tests.cli.batches import Batches
 
 
@@ -52,7 +52,7 @@ def test_a_batch_that_is_killed_goes_on_with_what_is_not_counted(batches: Batche
     assert batches.executions() == ALL_ONCE
     assert b"6 of 6 runs counted: 6 completed" in batches.begin_same().stderr
     assert batches.executions() == ALL_ONCE
-    remove_unclaimed(batches.bench)
+    assert until_swept(batches.bench) == []
 
 
 @pytest.mark.behaviour("batch:cancel")

@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 
 from interlock.adapter import Launch, LaunchFile, Place
-from interlock.engine.leftovers import claim, sweep_once
+from interlock.engine.leftovers import claimed, sweep_once
 from interlock.engine.off_loop import off_loop
 from interlock.errors import ConfigurationError
 
@@ -47,7 +47,7 @@ class Home:
     @classmethod
     async def make(cls, run_id: str, state: Path, launch: Launch, places: Mapping[str, Place]) -> Home:
         """Make the folder with the files and links of the launch; a leftover of that name is an error."""
-        home = cls(state / "runs" / run_id, state, places)
+        home = cls(state / "runs" / claimed(run_id), state, places)
         try:
             home.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             await sweep_once(home.folder.parent)
@@ -59,7 +59,6 @@ class Home:
 
     def _fill_folder(self, launch: Launch) -> None:
         self.folder.mkdir(mode=0o700)
-        claim(self.folder)
         for file in launch.files:
             self._write(file.path, self._content(file), 0o700 if file.executable else 0o600)
         for link in launch.links:
