@@ -17,6 +17,7 @@ class AskedPeople:
     """What waits for an answer, by id, with the key of its attempt."""
 
     executor: Executor
+    """Keys are `<run>-<number>-<driver>`."""
     _approvals: dict[str, tuple[str, Approval]] = field(default_factory=dict[str, tuple[str, Approval]])
     _questions: dict[str, tuple[str, Question]] = field(default_factory=dict[str, tuple[str, Question]])
 
@@ -29,6 +30,10 @@ class AskedPeople:
     def questions(self) -> tuple[Question, ...]:
         """Oldest first."""
         return tuple(question for _, question in self._questions.values())
+
+    def by_run(self) -> tuple[tuple[str, Approval], ...]:
+        """The approvals with the run that each is of, oldest first."""
+        return tuple((owner.rsplit("-", 2)[0], approval) for owner, approval in self._approvals.values())
 
     def waiting(self, key: str) -> int:
         """How many of one attempt wait."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import anyio
 
 from interlock.approval import Answer, Approval, Approve, Deny, Question
+from interlock.batch.approval_queue import serve_queue
 from interlock.batch.driver import Driver
 from interlock.batch.executor import Executor, Reachable, Telling
 from interlock.batch.local import LocalExecutor
@@ -155,6 +156,14 @@ class Batch:
     async def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a question; raises `NotOpen` for one that does not wait, or whose attempt is gone."""
         await self._driver.people.answer(question_id, answer)
+
+    async def queue_approvals(self) -> None:
+        """Let other processes of this user answer approvals through the batch's folder, until it is over.
+
+        That is what `interlock approvals` does, or a `Queue`. The batch must be open with `asking`. Raises
+        `JournalFailed` where the folder cannot be written, or may be written by others.
+        """
+        await serve_queue(self._driver)
 
     async def cancel(self, run: str | None = None) -> None:
         """End everything, and wait until nothing is left; or one run alone, which is then counted as cancelled.
