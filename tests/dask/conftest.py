@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,9 @@ class Cluster:
 
     def __post_init__(self) -> None:
         env = {**self.env, "PYTHONPATH": str(SITE)}  # without site, no .pth file leads to this checkout
-        found = subprocess.run([sys.executable, "-S", "-c", "import interlock"], env=env, capture_output=True, check=False)
+        found = subprocess.run(
+            [sys.executable, "-S", "-c", "import interlock"], env=env, capture_output=True, check=False
+        )
         assert b"No module named 'interlock'" in found.stderr
         words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
         self.scheduler = self._started([sys.executable, "-S", "-m", "distributed.cli.dask_scheduler", *words], env)
@@ -74,7 +77,15 @@ class Cluster:
         """One more worker; it is there once the scheduler knows it."""
         name = f"w{self.made}"
         words = ["--name", name, "--nthreads", str(slots), "--resources", f"agent={slots}", "--memory-limit", "0"]
-        argv = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--no-nanny", "--no-dashboard", *words]
+        argv = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            self.address,
+            "--no-nanny",
+            "--no-dashboard",
+            *words,
+        ]
         worker = self._started(argv, self.env)
         self.workers[name] = worker
         return worker
@@ -189,7 +200,5 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 def remove_private_folders(bench: Bench) -> None:
     """A worker that was killed cannot remove the private folders of its runs; the next run would."""
-    import shutil
-
     for name in bench.leftovers():
         shutil.rmtree(bench.state / "runs" / name)

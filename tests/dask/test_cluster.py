@@ -60,7 +60,7 @@ async def test_hooks_guard_on_every_worker_and_approvals_are_answered_there(batc
     guard = batches.bench.folder / "guard"
     guard.write_text(
         '#!/bin/sh\ncase "$(cat)" in *forbidden*) echo \'{"decision":"deny","reason":"no"}\' ;;'
-        " *) echo '{\"decision\":\"allow\"}' ;; esac\n",
+        ' *) echo \'{"decision":"allow"}\' ;; esac\n',
         "utf-8",
     )
     guard.chmod(0o755)
@@ -97,13 +97,13 @@ async def test_hooks_guard_on_every_worker_and_approvals_are_answered_there(batc
 @pytest.mark.behaviour("dask:guard")
 async def test_workers_that_cannot_build_the_chain_are_given_nothing(batches: Any, cluster: Cluster) -> None:
     guard = batches.bench.folder / "guard"
-    guard.write_text("#!/bin/sh\necho '{\"decision\":\"allow\"}'\n", "utf-8")
+    guard.write_text('#!/bin/sh\necho \'{"decision":"allow"}\'\n', "utf-8")
     guard.chmod(0o755)
     chain = ChainNames(hooks=(HookSpec(name="guard", command=(str(guard),)),))
 
     class Later(DaskExecutor):
         async def execute(self, spec: bytes, *, key: str) -> bytes:
-            guard.write_text("#!/bin/sh\necho '{\"decision\": \"allow\" }'\n", "utf-8")  # as it is over there
+            guard.write_text('#!/bin/sh\necho \'{"decision": "allow" }\'\n', "utf-8")  # as it is over there
             return await super().execute(spec, key=key)
 
     with anyio.fail_after(PATIENCE), pytest.raises(ExecutorFailed, match="not what it is for the driver"):
@@ -140,7 +140,9 @@ async def test_artifacts_come_home_or_are_uploaded(batches: Any, cluster: Cluste
     to = batches.bench.folder / "artifacts"
     secret = batches.bench.folder / "secret"
     secret.write_text("secret", "utf-8")
-    makes = f"mkdir -p dist; printf made > dist/a.txt; ln -s {secret} dist/b.txt; ln -s {secret.parent} up; printf no > c"
+    makes = (
+        f"mkdir -p dist; printf made > dist/a.txt; ln -s {secret} dist/b.txt; ln -s {secret.parent} up; printf no > c"
+    )
     task = batches.task({"tool": "Bash", "input": {"command": makes}}, {"text": "ok"}, id="r")
     artifacts = Artifacts(files=("dist/*", "up/*", "../*"), to=f"file://{to}" if uploaded else str(to))
     async with cluster.executor(artifacts=artifacts) as executor:

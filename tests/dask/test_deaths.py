@@ -1,6 +1,7 @@
 """Whatever of a cluster is killed: no agent outlives it, each run is counted once, and what was lost is made again."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +49,7 @@ def ancestors(pid: int) -> Iterator[int]:
 async def only_gone(batches: Any, before: set[str], doomed: set[str]) -> None:
     """Within two seconds those have gone, and no others."""
     with anyio.fail_after(2):
-        while doomed & set(batches.bench.survivors()):
+        while doomed & set(batches.bench.survivors()):  # noqa: ASYNC110  # other processes tell nothing
             await anyio.sleep(0.01)
     assert before - doomed <= set(batches.bench.survivors())
 
@@ -57,7 +58,7 @@ async def only_gone(batches: Any, before: set[str], doomed: set[str]) -> None:
 async def test_a_worker_that_is_killed_loses_exactly_its_attempts(
     batches: Any, cluster: Cluster, anyio_backend: str
 ) -> None:
-    """Four attempts on two workers; one worker dies; the other's go on, and what was lost runs anew, unless it must not."""
+    """Of four on two workers; the other's go on, and what was lost runs anew, unless it must not."""
     tasks = [sleeps_once(batches, id=f"r{n}") for n in range(3)]
     once = batches.task(batches.ran("once"), batches.bench.sleeper(), id="once", retry_lost=False)
     with anyio.fail_after(PATIENCE), batches.listen() as heard:
@@ -89,7 +90,7 @@ async def test_a_worker_that_is_killed_loses_exactly_its_attempts(
     first, second = (line for line in batches.lines("started") if line.run == again)
     assert first.attempt != second.attempt
     assert first.workspace != second.workspace
-    assert Path(str(first.workspace)).exists()
+    assert os.path.exists(str(first.workspace))  # noqa: PTH110, ASYNC240
     assert (batches.folder / "runs" / again / str(first.attempt) / "events.jsonl").stat().st_size
     assert len(batches.lines("outcome")) == 4
     assert not batches.lines("superseded")
@@ -128,7 +129,9 @@ async def test_a_run_that_kills_its_workers_is_given_up_and_others_go_on(batches
     cluster.until_there()
     with anyio.fail_after(PATIENCE):
         async with cluster.executor() as executor:
-            found = await batches.results([bad, *batches.tasks(3)], executor=executor, retries=Retries(lost=2, transient=5))
+            found = await batches.results(
+                [bad, *batches.tasks(3)], executor=executor, retries=Retries(lost=2, transient=5)
+            )
     assert found["bad"].status is RunStatus.POISON, found["bad"].outcome
     assert found["bad"].attempts == 2
     assert all(found[f"r{n}"].ok for n in (1, 2, 3))
@@ -190,8 +193,8 @@ async def test_a_driver_that_is_killed_leaves_no_agent_and_is_gone_on_with(batch
 async def test_a_scheduler_that_is_killed_ends_the_batch_to_be_resumed(
     batches: Any, own_cluster: Cluster, cluster: Cluster
 ) -> None:
-    tasks = [sleeps_once(batches, id=f"r{n}") for n in range(3)]
-    batches.bench.state = own_cluster.state
+    tasks = [sleeps_once(batches, id=f"r{n}") for n in range(2)]
+    batches.bench.state, batches.bench.expected_log = own_cluster.state, True
     with anyio.fail_after(PATIENCE), batches.listen() as heard:
         async with own_cluster.executor() as executor, batches.open(tasks, executor=executor) as runs:
             await heard.pid()
@@ -201,7 +204,7 @@ async def test_a_scheduler_that_is_killed_ends_the_batch_to_be_resumed(
                 await runs.report()
     assert until_gone(batches.bench) == []
     assert not batches.lines("lost", "outcome")
-    assert read_batch(batches.folder).report().unfinished == 3
+    assert read_batch(batches.folder).report().unfinished == 2
     remove_private_folders(batches.bench)
     batches.bench.state = cluster.state
     with anyio.fail_after(PATIENCE):
@@ -209,7 +212,7 @@ async def test_a_scheduler_that_is_killed_ends_the_batch_to_be_resumed(
             found = await batches.results(tasks, executor=executor)
     assert all(result.ok for result in found.values())
     assert not [line for line in batches.lines("lost") if line.counts]
-    assert len(batches.lines("outcome")) == 3
+    assert len(batches.lines("outcome")) == 2
 
 
 @ONCE

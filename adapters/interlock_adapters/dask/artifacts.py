@@ -1,6 +1,6 @@
 """Files that an attempt made, brought home or uploaded from the machine where it ran.
 
-They are taken after everything of the attempt has ended: regular files of its workspace alone, and never through a link.
+They are taken after everything of the attempt has ended: regular files of its workspace alone, never through a link.
 """
 
 from __future__ import annotations
@@ -100,10 +100,11 @@ def _listed(found: Mapping[str, bytes]) -> Any:
 
 
 def _upload(url: str, files: Mapping[str, bytes]) -> None:
-    import fsspec  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]  # only who uploads needs it
+    from importlib import import_module  # noqa: PLC0415  # fsspec has no types; only who uploads needs it
 
     try:
-        system, base = fsspec.core.url_to_fs(url)
+        open_url: Any = import_module("fsspec.core").url_to_fs
+        system, base = open_url(url)
         for name, content in files.items():
             path = f"{base}/{name}"
             system.makedirs(path.rpartition("/")[0], exist_ok=True)

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from distributed import Client, Future
+import distributed
 from pydantic import ValidationError
 
 from interlock.batch.executor import AttemptLost, ExecutorGone
@@ -36,6 +36,8 @@ END_WITHIN = 15.0
 """Seconds that an attempt has to end after it was told to; then its task is cancelled, which it notices by itself."""
 
 T = TypeVar("T")
+Future = Any
+"""A `distributed.Future`, which has no types of its own."""
 Made = tuple[bytes, dict[str, bytes]]
 
 
@@ -69,19 +71,20 @@ class Cluster:
         self._heard = heard
         self._client: Any = None
         self._nodes: dict[str, Node] = {}
-        self._tasks: dict[str, tuple[Node, Future[Made]]] = {}
+        self._tasks: dict[str, tuple[Node, Future]] = {}
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
         self._lost = asyncio.Event()
         """The connection to the scheduler is over."""
 
-    async def open(self, *, timeout: float, security: Any) -> None:
+    async def open(self, *, patience: float, security: Any) -> None:
         """Connect; raises OSError, and what the cluster's TLS has against us."""
-        self._client = await Client(
+        connect: Any = distributed.Client
+        self._client = await connect(
             self._address,
             asynchronous=True,
             set_as_default=False,
-            timeout=timeout,
+            timeout=patience,
             **({} if security is None else {"security": security}),
         )
         self._client.subscribe_topic(self._topic, self._news)
@@ -97,7 +100,7 @@ class Cluster:
 
     async def _watch(self) -> None:
         """Notice that the connection is lost: the client would try to have another, and knows no task any more then."""
-        while self._client.status == "running":
+        while self._client.status == "running":  # noqa: ASYNC110  # no event of the client tells it
             await asyncio.sleep(LOOK_AGAIN / 4)
         self._lost.set()
         with suppress(Exception):
@@ -162,18 +165,12 @@ class Cluster:
 
     def _moved(self, event: tuple[float, Any]) -> None:
         """A worker came or went."""
-        message = event[1]
-        if not isinstance(message, dict):
-            return
-        match message:
-            case {"action": "remove-worker", "worker": str(address)}:
-                node = self._nodes.pop(address, None)
-                if node is not None:
-                    node.gone.set()
-            case {"action": "add-worker"}:
-                self._looked = float("-inf")
-            case _:
-                pass
+        message = cast("dict[str, Any]", event[1]) if isinstance(event[1], dict) else {}
+        action, address = message.get("action"), message.get("worker")
+        if action == "add-worker":
+            self._looked = float("-inf")
+        elif action == "remove-worker" and (node := self._nodes.pop(str(address), None)) is not None:
+            node.gone.set()
 
     # ---- attempts --------------------------------------------------------------------------------------------------
 
@@ -218,7 +215,7 @@ class Cluster:
         """Why workers are given nothing."""
         return [f"{node.address}: {node.refusal}" for node in self.nodes if node.refusal is not None]
 
-    async def _result(self, node: Node, future: Future[Made]) -> Made:
+    async def _result(self, node: Node, future: Future) -> Made:
         result, gone = asyncio.ensure_future(_gathered(future)), asyncio.ensure_future(node.gone.wait())
         try:
             await asyncio.wait({result, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -282,8 +279,8 @@ class Cluster:
         return (await self._unless_lost(asyncio.wait_for(call, seconds)))[node.address]
 
     def _news(self, event: tuple[float, Any]) -> None:
-        message = event[1]
-        if isinstance(message, dict) and isinstance(news := message.get("news"), bytes):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        message = cast("dict[str, Any]", event[1]) if isinstance(event[1], dict) else {}
+        if isinstance(news := message.get("news"), bytes):
             self._heard(news)
 
 
@@ -293,10 +290,10 @@ def _slots(worker: dict[str, Any]) -> int:
     return int(worker["nthreads"] if agents is None else min(agents, worker["nthreads"]))
 
 
-async def _gathered(future: Future[Made]) -> Made | BaseException:
+async def _gathered(future: Future) -> Made | BaseException:
     """The result of a task, or the exception that it raised; no cancellation of a task is one of ours."""
     try:
-        return await future
+        return cast("Made", await future)
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001  # concurrent.futures.CancelledError among them

@@ -39,8 +39,8 @@ class DaskExecutor:
         async with DaskExecutor("tcp://10.0.0.1:8786") as executor:
             async with batch(tasks, "out", executor=executor, chain=ChainNames(hooks=...)) as runs: ...
 
-    A worker runs as many attempts as it has `--resources agent=N`, and threads; where no worker says `agent`, as many as
-    it has threads. One that has another Interlock, or cannot build the chain, is given nothing, and `refusals` says why.
+    A worker runs as many attempts as it has `--resources agent=N`, and threads; where none says `agent`, as many as it
+    has threads. One that has another Interlock, or cannot build the chain, is given nothing; `refusals` says why.
     `shares_files`: whether the workers see the batch's folder, under the same path. `security` is a
     `distributed.Security`; without one, what Dask's configuration says of TLS holds.
 
@@ -88,7 +88,7 @@ class DaskExecutor:
         await self._close()
 
     async def _open(self) -> None:
-        await self._cluster.open(timeout=self._timeout, security=self._security)
+        await self._cluster.open(patience=self._timeout, security=self._security)
 
     async def _close(self) -> None:
         """Close the connection and end its thread."""

@@ -45,7 +45,11 @@ Made = tuple[bytes, dict[str, bytes]]
 def greet(greeting: bytes) -> bytes:
     """Say who is here, and whether attempts can be made under that chain."""
     asked = Greeting.parse_json(greeting)
-    return Hello(version=own_version(), host=socket.gethostname(), pid=os.getpid(), refusal=_refusal(asked)).to_json().encode()
+    return (
+        Hello(version=own_version(), host=socket.gethostname(), pid=os.getpid(), refusal=_refusal(asked))
+        .to_json()
+        .encode()
+    )
 
 
 def _refusal(asked: Greeting) -> str | None:
@@ -71,7 +75,7 @@ def tell(key: str, message: bytes) -> bool:
 def make(spec: bytes, job: bytes) -> Made:
     """Make one attempt, in a thread of the worker, to its end: its result, and the artifacts for the driver."""
     worker = get_worker()
-    return anyio.run(_make, worker, worker.get_current_task(), spec, Job.parse_json(job))
+    return anyio.run(_make, worker, str(worker.get_current_task()), spec, Job.parse_json(job))
 
 
 async def _make(worker: Worker, key: str, spec: bytes, job: Job) -> Made:
@@ -87,7 +91,7 @@ async def _make(worker: Worker, key: str, spec: bytes, job: Job) -> Made:
 
 async def _watch(worker: Worker, key: str, scope: anyio.CancelScope) -> None:
     """End the attempt once nobody waits for it."""
-    while _wanted(worker, key):
+    while _wanted(worker, key):  # noqa: ASYNC110  # no event of Dask tells it
         await anyio.sleep(LOOK_AGAIN)
     scope.cancel()
 
