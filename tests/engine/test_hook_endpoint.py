@@ -83,10 +83,14 @@ async def connect(place: Place) -> anyio.abc.SocketStream:
     return await anyio.connect_tcp("127.0.0.1", int(place.url.split(":")[2].split("/")[0]))
 
 
-def request(place: Place, body: bytes, *, method: str = "POST", token: str | None = None, path: str = "") -> bytes:
-    """A request as bytes; with the right token unless another is given."""
+def request(
+    place: Place, body: bytes, *, method: str = "POST", token: str | None = None, path: str = "", keep: bool = False
+) -> bytes:
+    """A request as bytes; with the right token unless another is given, and the last of its connection unless kept."""
     target = path or "/" + place.url.rpartition("/")[2]
     lines = [f"{method} {target} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}"]
+    if not keep:
+        lines.append("Connection: close")
     if token != "":
         lines.append(f"Authorization: Bearer {token or place.token}")
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -182,6 +186,7 @@ async def test_a_body_may_come_in_chunks_and_after_a_go_ahead() -> None:
         place = endpoints.places["plain"]
         head = (
             f"POST /plain HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {place.token}\r\nTransfer-Encoding: chunked\r\n"
+            "Connection: close\r\n"
         )
         assert await say(place, f"{head}\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n".encode()) == (200, b"yes abc")
         async with await connect(place) as stream:
@@ -189,6 +194,98 @@ async def test_a_body_may_come_in_chunks_and_after_a_go_ahead() -> None:
             assert (await stream.receive()).startswith(b"HTTP/1.1 100")
             await stream.send(b"1\r\nd\r\n0\r\n\r\n")
             assert parse(await everything(stream)) == (200, b"yes d")
+
+
+# ---- one request after the other -------------------------------------------------------------------------------------
+
+
+async def kept(stream: anyio.abc.ByteStream, length: int) -> bytes:
+    """The body, of that length, of an answer after which the connection stays open."""
+    heard = b""
+    while len(heard.partition(b"\r\n\r\n")[2]) < length:
+        heard += await stream.receive()
+    head, _, body = heard.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" not in head.lower()
+    return body
+
+
+async def test_a_caller_may_keep_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hook_endpoint, "HELD_AT_MOST", 10)  # of what is open at a time, not of a connection
+    async with serving(desk := Desk(), PLAIN) as endpoints, await connect(endpoints.places["plain"]) as stream:
+        for body in (b"first", b"second", b"third"):
+            await stream.send(request(endpoints.places["plain"], body, keep=True))
+            assert await kept(stream, 4 + len(body)) == b"yes " + body
+    assert [body for _, _, body in desk.calls] == [b"first", b"second", b"third"]
+    assert (desk.gone, desk.troubles) == ([], [])
+
+
+async def test_a_kept_connection_costs_nobody_anything_and_is_not_closed_while_it_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hook_endpoint, "DOORMEN", 1)
+    async with serving(Desk(), PLAIN) as endpoints:
+        place = endpoints.places["plain"]
+        async with await connect(place) as idle:
+            await idle.send(request(place, b"x", keep=True))
+            assert await kept(idle, 5) == b"yes x"
+            with monkeypatch.context() as hasty:
+                hasty.setattr(hook_endpoint, "HEAD_WITHIN", 0.05)
+                async with await connect(place) as silent:
+                    assert await everything(silent) == b""  # who has not shown a token is sent away meanwhile
+            assert await post(place, b"y") == (200, b"yes y")
+            await idle.send(request(place, b"z", keep=True))
+            assert await kept(idle, 5) == b"yes z"
+
+
+async def test_a_request_that_comes_while_the_one_before_is_open_waits_for_its_turn() -> None:
+    async with serving(desk := Desk(lambda *_: None), PLAIN) as endpoints:
+        place = endpoints.places["plain"]
+        async with await connect(place) as stream:
+            await stream.send(request(place, b"one", keep=True))
+            await desk.until(lambda: len(desk.calls) == 1)
+            await stream.send(request(place, b"two", keep=True) + request(place, b"three"))
+            endpoints.reply(*desk.calls[0][:2], b"1")
+            assert await kept(stream, 1) == b"1"
+            await desk.until(lambda: len(desk.calls) == 2)
+            endpoints.reply(*desk.calls[1][:2], b"2")
+            assert await kept(stream, 1) == b"2"
+            await desk.until(lambda: len(desk.calls) == 3)
+            endpoints.reply(*desk.calls[2][:2], b"3")
+            assert parse(await everything(stream)) == (200, b"3")
+    assert [body for _, _, body in desk.calls] == [b"one", b"two", b"three"]
+
+
+async def test_each_request_of_a_kept_connection_shows_the_token() -> None:
+    async with serving(desk := Desk(), PLAIN) as endpoints:
+        place = endpoints.places["plain"]
+        async with await connect(place) as stream:
+            await stream.send(request(place, b"x", keep=True))
+            assert await kept(stream, 5) == b"yes x"
+            await stream.send(request(place, b"y", keep=True, token="guess"))
+            assert parse(await everything(stream)) == (401, b"")
+    assert len(desk.calls) == len(desk.strangers) == 1
+
+
+async def test_a_kept_connection_is_refused_when_the_run_winds_down() -> None:
+    async with serving(desk := Desk(), PLAIN) as endpoints:
+        place = endpoints.places["plain"]
+        async with await connect(place) as stream:
+            await stream.send(request(place, b"x", keep=True))
+            assert await kept(stream, 5) == b"yes x"
+            endpoints.refuse()
+            await stream.send(request(place, b"y", keep=True))
+            assert await kept(stream, len(REFUSAL)) == REFUSAL
+    assert len(desk.calls) == 1
+
+
+async def test_who_hangs_up_with_a_request_open_on_a_kept_connection_is_noticed() -> None:
+    async with serving(desk := Desk(lambda *_: None), PLAIN) as endpoints:
+        place = endpoints.places["plain"]
+        async with await connect(place) as stream:
+            await stream.send(request(place, b"x", keep=True) + b"POST /pl")
+            await desk.until(lambda: desk.calls)
+        await desk.until(lambda: desk.gone)
 
 
 # ---- who may speak ---------------------------------------------------------------------------------------------------

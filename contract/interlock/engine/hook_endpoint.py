@@ -9,7 +9,8 @@ Each endpoint has a bearer token, made for the run. A command that the agent run
 token: with them it may ask, and it learns what would be decided. It answers nothing, and decides nothing. Who does not
 know the token gets a 401; the run hears of it once, and goes on.
 
-A connection carries one request: none is kept, so none breaks under the agent.
+An agent may keep its connection and send one request after the other: setting one up costs more than a call. We close
+none that has shown its token before the agent is gone, so none breaks under the agent.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ BODY_WITHIN = 60.0
 DOORMEN = 64
 """Callers whose token is looked at at a time; the others wait."""
 BACKLOG = 1024
+FAILED = 400
+"""From this HTTP status on."""
 _CHUNK = 1 << 18
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, h11.RemoteProtocolError)
@@ -76,13 +79,18 @@ class _Call:
     """A call of the agent that waits for its answer."""
 
     body: bytes
-    answered: anyio.Event = field(default_factory=anyio.Event)
+    waiting: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     data: bytes | None = None
 
     def answer(self, data: bytes) -> None:
         if self.data is None:
             self.data = data
-            self.answered.set()
+            self.waiting.cancel()
+
+    async def wait(self, exchange: _Exchange) -> None:
+        """Wait for the answer, or until the caller closes the connection."""
+        with self.waiting:
+            await exchange.closed()
 
 
 class HookEndpoints:
@@ -158,8 +166,11 @@ class HookEndpoints:
         try:
             async with stream:
                 endpoint = await self._admit(exchange)
-                if endpoint is not None:
+                while endpoint is not None:
                     await self._serve(endpoint, exchange)
+                    self._held -= exchange.held
+                    exchange.held = 0
+                    endpoint = await self._called(exchange) if await exchange.next() else None
         except _GONE:
             return  # nobody is left to be answered
         except Exception as error:  # noqa: BLE001  # one call that we fail ends the run, as a decision
@@ -168,17 +179,22 @@ class HookEndpoints:
             self._held -= exchange.held
 
     async def _admit(self, exchange: _Exchange) -> Endpoint | None:
-        """The endpoint that was called by somebody who knows its token; anybody else is sent away."""
+        """As `_called`, of a caller that is not known yet and gets `HEAD_WITHIN` seconds."""
         async with self._doormen:
             with anyio.move_on_after(HEAD_WITHIN):
-                head = await exchange.head()
-                name = head.target.decode("latin-1").partition("?")[0].removeprefix("/")
-                place = self.places.get(name)
-                shown = dict(head.headers).get(b"authorization", b"")
-                if place is not None and hmac.compare_digest(shown, f"Bearer {place.token}".encode()):
-                    return self._endpoints[name]
-                self._turn_away(name if place else "")
-                await exchange.send(401, b"")
+                return await self._called(exchange)
+        return None
+
+    async def _called(self, exchange: _Exchange) -> Endpoint | None:
+        """The endpoint that was called by somebody who knows its token; anybody else is sent away."""
+        head = await exchange.head()
+        name = head.target.decode("latin-1").partition("?")[0].removeprefix("/")
+        place = self.places.get(name)
+        shown = dict(head.headers).get(b"authorization", b"")
+        if place is not None and hmac.compare_digest(shown, f"Bearer {place.token}".encode()):
+            return self._endpoints[name]
+        self._turn_away(name if place else "")
+        await exchange.send(401, b"")
         return None
 
     def _turn_away(self, name: str) -> None:
@@ -248,7 +264,8 @@ class HookEndpoints:
         self._calls[channel, key] = call
         try:
             self._desk.called(channel, key, body)
-            await self._answered(call, exchange)
+            if call.data is None:
+                await call.wait(exchange)
         except Exception as error:  # noqa: BLE001  # a fault of ours must not let a call through
             self._desk.trouble("a call of the agent could not be answered", error)
             return refusal
@@ -259,28 +276,16 @@ class HookEndpoints:
             return refusal
         return call.data
 
-    async def _answered(self, call: _Call, exchange: _Exchange) -> None:
-        """Wait for the answer, or until the caller closes the connection."""
-        async with anyio.create_task_group() as group:
-
-            async def watch() -> None:
-                await exchange.closed()
-                group.cancel_scope.cancel()
-
-            group.start_soon(watch)
-            await call.answered.wait()
-            group.cancel_scope.cancel()
-
 
 class _Exchange:
-    """One HTTP request and its answer; raises what `_GONE` lists when the caller is gone or speaks no HTTP."""
+    """HTTP requests and their answers, in turn; raises what `_GONE` lists when the caller is gone or speaks no HTTP."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self.method = b""
         self.held = 0
-        """Bytes of the body."""
+        """Bytes of the body of the request in turn."""
 
     async def head(self) -> h11.Request:
         """The request without its body."""
@@ -302,22 +307,31 @@ class _Exchange:
         raise anyio.EndOfStream
 
     async def closed(self) -> None:
-        """Wait until the caller closes the connection."""
+        """Wait until the caller closes the connection; the start of a next request is kept for its turn."""
         try:
-            while True:
-                await self._stream.receive(_CHUNK)
+            while len(self._connection.trailing_data[0]) < LONGEST_HEAD:
+                self._connection.receive_data(await self._stream.receive(_CHUNK))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
+        await anyio.sleep_forever()
 
     async def send(self, status: int, body: bytes) -> None:
-        """The whole answer; nothing follows it."""
-        headers = [("connection", "close"), ("content-length", str(len(body)))]
+        """The whole answer; nothing follows one that is no success."""
+        headers = [("content-length", str(len(body)))]
+        if status >= FAILED:
+            headers.append(("connection", "close"))
         if body:
             headers.append(("content-type", "application/json"))
-        await self._send(h11.Response(status_code=status, headers=headers))
-        if body:
-            await self._send(h11.Data(data=body))
-        await self._send(h11.EndOfMessage())
+        await self._send(h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+
+    async def next(self) -> bool:
+        """Wait for the next request; False where the caller or our answer said that there is none."""
+        if self._connection.our_state is not h11.DONE or self._connection.their_state is not h11.DONE:
+            return False
+        self._connection.start_next_cycle()
+        if not self._connection.trailing_data[0]:
+            self._connection.receive_data(await self._stream.receive(_CHUNK))
+        return True
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:
         while True:
@@ -328,7 +342,7 @@ class _Exchange:
                 return h11.PAUSED
             self._connection.receive_data(await self._stream.receive(_CHUNK))
 
-    async def _send(self, event: h11.Event) -> None:
-        data = self._connection.send(event)
+    async def _send(self, *events: h11.Event) -> None:
+        data = b"".join(self._connection.send(event) or b"" for event in events)
         if data:
             await self._stream.send(data)
