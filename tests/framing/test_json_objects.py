@@ -36,6 +36,11 @@ def test_exotic_line_separators_inside_strings_are_kept() -> None:
     assert parse_object('{"t":"\u2028\u2029\u0085"}'.encode()) == {"t": "\u2028\u2029\u0085"}
 
 
+@pytest.mark.parametrize("text", ["0193e4f2-7e99-4e123", "sha 1e999", ":1e999", " 1e999,"])
+def test_a_text_that_looks_like_too_large_a_number_is_no_number(text: str) -> None:
+    assert parse_object(json.dumps({"id": text, "n": 1e300}).encode()) == {"id": text, "n": 1e300}
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -54,6 +59,10 @@ def test_exotic_line_separators_inside_strings_are_kept() -> None:
         b'{"a":-Infinity}',
         b'{"a":[{"b":1e999}]}',
         b'{"a":-1e999}',
+        b'{"a": 1.5e+0999}',
+        b'{"a":[0,0.1E400]}',
+        b'{"a":[\n-12.50E+999]}',
+        b'{"a":\t10e0309}',
         b'{"a":"\\ud800"}',
         b'{"\\udfff":1}',
         b'{"a":"\xed\xa0\x80"}',
