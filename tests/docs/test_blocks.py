@@ -57,6 +57,7 @@ REAL = {
     "testing:sh0": "claude",
 }
 PARROT = {"adapter:python1"}
+RECORDED = {"testing:python2"}
 SAID = {
     "commands:sh0": "greeting.txt",
     "commands:sh4": "Done.",
@@ -85,7 +86,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_the_lists_name_blocks_that_exist_and_every_language_is_known() -> None:
-    named = {*NOT_RUN, *VENDORS, *REAL, *PARROT, *SAID, *DRIVERS, *EXPECTED}
+    named = {*NOT_RUN, *VENDORS, *REAL, *PARROT, *RECORDED, *SAID, *DRIVERS, *EXPECTED}
     assert named - set(BLOCKS) == set()
     assert {block.language for block in BLOCKS.values()} <= {"", "python", "sh", "console", "json", "toml", "yaml"}
     assert all("not run" in BLOCKS[name].more for name in VENDORS)
@@ -126,6 +127,8 @@ def test_python_runs(name: str, world: World) -> None:
         return
     if name in REAL:
         world.real(REAL[name])
+    if name in RECORDED:
+        world.recorded()
     if name in PARROT:
         source_root = str(world.work / "examples" / "third_party")
         world.env["PYTHONPATH"] += ":" + installed_parrot(world, source_root)
@@ -193,6 +196,7 @@ def script(block: Block) -> str:
     return "\n".join(f"{{ {line} ; }} || test $? = {CODES[line]}" if line in CODES else line for line in run)
 
 
+@pytest.mark.timeout(300)  # a page of commands is many processes
 @pytest.mark.parametrize("page", sorted({block.page for block in of("sh", "console")}))
 def test_commands_run_in_order(page: str, world: World) -> None:
     if page.startswith("examples/"):

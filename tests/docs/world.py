@@ -82,6 +82,11 @@ class World:
         shutil.copytree(ROOT / "examples", self.work / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "examples" / "test_my_guard.py", self.work)
 
+    def recorded(self) -> None:
+        """Put a recorded conversation where the pages have theirs."""
+        found = next((ROOT / "fixtures" / "recordings" / "claude").glob("*/*/meta.json")).parent
+        shutil.copytree(found, self.work / "recordings" / "claude" / found.parent.name / found.name)
+
     def real(self, agent: str) -> None:
         """Put the pinned CLI of an agent on PATH; skips or fails where it is missing.
 
