@@ -9,7 +9,7 @@ from interlock.engine.registry import find_adapter
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 AGENTS = ("claude", "codex", "copilot", "terminal:aider")
 ROWS = {
-    "tested versions": lambda can: can.versions,
+    "tested versions": lambda can: " to ".join(dict.fromkeys(can.versions.split(" to "))),
     "asks about a call": lambda can: can.asks,
     "several at once": lambda can: can.asks_in_parallel,
     "asks questions": lambda can: can.questions,
