@@ -215,6 +215,30 @@ def attach(
     raise typer.Exit(begin(options, plan_only=plan))
 
 
+@app.command("approvals")
+def approvals(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder of a batch that runs with --approvals.")],
+    *,
+    approve: Annotated[list[str] | None, typer.Option(metavar="ID", help="Approve this one; repeatable.")] = None,
+    deny: Annotated[list[str] | None, typer.Option(metavar="ID", help="Deny this one; repeatable.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="For --deny: what the model is told.")] = None,
+    approve_with: Annotated[
+        str | None, typer.Option(metavar="PROGRAM", help="Answers all of them until the batch is over.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List them, also at a terminal.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="List them, a JSON object a line.")] = False,
+) -> None:
+    """Answer what a running batch asks: at a terminal one after the other, until it is over; else they are listed.
+
+    The exact input is shown, and an answer is to that input alone. An ID may be given by its end. Exit codes: 0, 1 an
+    answer was not taken or the batch is damaged, 2 usage or no batch, 130 interrupted.
+    """
+    from interlock_adapters.cli.approvals import Wanted  # noqa: PLC0415 -- the engine is loaded only for it
+    from interlock_adapters.cli.approvals import approvals as answer  # noqa: PLC0415 -- same
+
+    raise typer.Exit(answer(Wanted(folder, listed, json, approve or (), deny or (), reason, approve_with)))
+
+
 app.command("run")(_takes_options(_run))
 app.command("plan")(_takes_options(_plan))
 app.command()(agents)

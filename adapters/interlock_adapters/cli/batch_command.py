@@ -58,6 +58,12 @@ class Command(Model):
     policy: tuple[str, ...] = ()
     approve_with: str | None = None
     audit: str | None = None
+    approvals: bool = False
+    engine: Literal["local", "dask"] = "local"
+    scheduler: str | None = None
+    shared_files: bool = False
+    artifacts: tuple[str, ...] = ()
+    artifacts_to: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """What `interlock.batch` takes."""

@@ -104,7 +104,32 @@ class BatchOptions:
     approve_with: Annotated[
         str | None, typer.Option(metavar="PROGRAM", help="Answers approvals of runs whose permission asks.")
     ] = None
+    approvals: Annotated[
+        bool | None,
+        typer.Option(
+            "--approvals/--no-approvals", help="Approvals wait for `interlock approvals OUT`.", show_default=False
+        ),
+    ] = None
     audit: Annotated[str | None, typer.Option(metavar="FILE", help="Append every decision to this file.")] = None
+    # ---- where attempts are made
+    engine: Annotated[str | None, typer.Option(metavar="local|dask", help="Here (the default), or on a cluster.")] = (
+        None
+    )
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of the Dask cluster, as tcp://10.0.0.1:8786.")
+    ] = None
+    shared_files: Annotated[
+        bool | None,
+        typer.Option(
+            "--shared-files/--no-shared-files", help="Workers see OUT too, under its path.", show_default=False
+        ),
+    ] = None
+    artifacts: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="Files that come back from workers; repeatable.")
+    ] = None
+    artifacts_to: Annotated[
+        str | None, typer.Option(metavar="DIR|URL", help="Where they go: a folder here, or an fsspec URL.")
+    ] = None
     # ---- this time
     only_failed: Annotated[
         bool, typer.Option("--only-failed", help="Run again what was counted as other than completed.")

@@ -23,9 +23,9 @@ from interlock.batch.opening import Batch
 from interlock.batch.results import BatchReport, BatchResult
 from interlock.batch.view import read_batch
 from interlock.batch.wire import News, Started
-from interlock.engine.client import Client
 from interlock.errors import BatchError, ConfigurationError, InterlockError, TasksChanged
 from interlock_adapters.cli.batch_command import Command, command_of
+from interlock_adapters.cli.batch_engine import Engine, LocalEngine, engine_of
 from interlock_adapters.cli.batch_options import BatchOptions
 from interlock_adapters.cli.batch_progress import Shown, shown_on
 from interlock_adapters.cli.batch_tasks import Survey, TaskSource, survey
@@ -52,9 +52,10 @@ def run(options: BatchOptions) -> int:
         source = TaskSource.of(options, folder)
         command = command_of(options, folder, goes_on=source.goes_on)
         found = survey(source.tasks())
-        client = command.client((*found.places, str(folder), command.work or f"{folder}.work"))
-        _rehearse(client, found, new=not (folder / "batch.json").exists())
-        return anyio.run(partial(_drive, options, order, source, command, client))
+        engine = engine_of(command, (*found.places, str(folder), command.work or f"{folder}.work"))
+        if isinstance(engine, LocalEngine):  # elsewhere, it is what is there that counts
+            _rehearse(engine, found, new=not (folder / "batch.json").exists())
+        return anyio.run(partial(_drive, options, order, source, command, engine))
     except (UsageProblem, InterlockError) as error:
         return _complain(error)
     except KeyboardInterrupt:
@@ -77,7 +78,7 @@ def _complain(error: UsageProblem | InterlockError) -> int:
     return USAGE if isinstance(error, TasksChanged) else code_of(error)
 
 
-def _rehearse(client: Client, found: Survey, *, new: bool) -> None:
+def _rehearse(engine: LocalEngine, found: Survey, *, new: bool) -> None:
     """Plan the first task of each agent: what is wrong with it is wrong with all that follow, most likely.
 
     Of a batch that was begun before, only a configuration that cannot be used stops it here (as a hooks file that
@@ -85,7 +86,7 @@ def _rehearse(client: Client, found: Survey, *, new: bool) -> None:
     """
     for agent, task in found.first.items():
         try:
-            client.plan(task.rooted().request)
+            engine.client.plan(task.rooted().request, answered=engine.queued)
         except InterlockError as error:
             if new or isinstance(error, ConfigurationError):
                 error.add_note(
@@ -94,12 +95,14 @@ def _rehearse(client: Client, found: Survey, *, new: bool) -> None:
                 raise
 
 
-async def _drive(options: BatchOptions, order: Order, source: TaskSource, command: Command, client: Client) -> int:
-    opened = batch(source.given(), options.out, client=client, only_failed=options.only_failed, **command.arguments())
-    async with client, opened as runs:
+async def _drive(options: BatchOptions, order: Order, source: TaskSource, command: Command, engine: Engine) -> int:
+    async with (
+        engine.opened() as made,
+        batch(source.given(), options.out, only_failed=options.only_failed, **made, **command.arguments()) as runs,
+    ):
         command.keep_in(runs.folder)
         screen = Screen()
-        following = _Following(options, order, runs, screen, shown_on(screen, runs.progress))
+        following = _Following(options, order, runs, screen, shown_on(screen, runs.progress), engine)
         return await following.follow()
 
 
@@ -112,6 +115,7 @@ class _Following:
     runs: Batch
     screen: Screen
     shown: Shown
+    engine: Engine
     interrupted: bool = False
     failure: BatchError | None = None
     denied: Counter[str] = field(default_factory=Counter[str])
@@ -125,6 +129,7 @@ class _Following:
             tasks.start_soon(self._watch_signals, tasks)
             tasks.start_soon(self._hear, news)
             tasks.start_soon(self._tick)
+            self.engine.serve(self.runs, tasks)
             await self._read(tasks)
             tasks.cancel_scope.cancel()
         await self.shown.end()
