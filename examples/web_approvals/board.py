@@ -52,7 +52,7 @@ class Board:
 
     def answer(self, approval_id: str, decision: Approve | Deny) -> None:
         """Answer whichever run asked; `NotOpen` if none waits for it any more."""
-        for run, approval in self._waiting():
+        for _, run, approval in self._waiting():
             if approval.id == approval_id:
                 run.respond(approval_id, decision)
                 return
@@ -62,7 +62,7 @@ class Board:
         """All that the page shows."""
         return {
             "agents": [{"name": agent.name, "note": agent.note} for agent in self._agents.values()],
-            "approvals": [_shown(approval) for _, approval in self._waiting()],
+            "approvals": [_shown(name, approval) for name, _, approval in self._waiting()],
             "runs": [
                 {
                     "number": entry.number,
@@ -76,8 +76,9 @@ class Board:
             ],
         }
 
-    def _waiting(self) -> list[tuple[Run, Approval]]:
-        return [(entry.run, approval) for entry in self._entries if entry.run for approval in entry.run.open_approvals]
+    def _waiting(self) -> list[tuple[str, Run, Approval]]:
+        going = [(entry.agent, entry.run) for entry in self._entries if entry.run]
+        return [(name, run, approval) for name, run in going for approval in run.open_approvals]
 
     async def _follow(self, agent: Agent, entry: Entry) -> None:
         """One run to its end; what cannot be started is said on the page and ends nothing else."""
@@ -95,11 +96,11 @@ class Board:
             entry.run = None
 
 
-def _shown(approval: Approval) -> dict[str, Any]:
+def _shown(name: str, approval: Approval) -> dict[str, Any]:
     """An approval for the page. `display` is what will run, escaped; `input` is JSON in ASCII, to be edited."""
     return {
         "id": approval.id,
-        "agent": approval.agent,
+        "agent": name,
         "display": approval.display(),
         "reason": approval.reason,
         "cwd": approval.call.cwd,

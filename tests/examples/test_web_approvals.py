@@ -54,9 +54,10 @@ class Served:
 
 
 @contextmanager
-def served(examples: Path, home: Path, *words: str) -> Iterator[Served]:
+def served(examples: Path, home: Path, *words: str, **more: str) -> Iterator[Served]:
     """The example as its README starts it, ended by a signal as a service manager does."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    env |= more
     command = [sys.executable, "-m", "web_approvals", "--offline", *words]
     with subprocess.Popen(command, cwd=examples, env=env, stdout=subprocess.PIPE, text=True) as process:
         watchdog = threading.Timer(LIMIT + 50, process.kill)
@@ -285,3 +286,13 @@ def test_the_server_listens_on_loopback_alone(examples, home) -> None:
         assert [address for address in listening if address.endswith(f":{page.port:04X}")] == [
             f"0100007F:{page.port:04X}"
         ]
+
+
+def test_where_no_cli_is_installed_the_scripted_agent_stands_in_and_the_page_says_so(examples, home) -> None:
+    with served(examples, home, INTERLOCK_CLIS=str(home), PATH="/usr/bin:/bin") as page:
+        assert page.printed.count("not installed: a scripted agent stands in") == 3
+        for agent in ("claude", "codex", "copilot"):
+            body = json.dumps({"agent": agent, "prompt": "go"})
+            assert page.ask("POST", "/runs", body, **page.own())[0] == 200
+        waiting = waiting_of(page, 3)
+        assert sorted(str(one["agent"]) for one in waiting) == ["claude", "codex", "copilot"]
