@@ -18,7 +18,8 @@ import socket
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -241,6 +242,15 @@ class Link:
             raise GuardianLost("the guardian did not answer")
         return answer
 
+    async def tell(self, message: Message, *, fds: Sequence[int] = ()) -> None:
+        """Send what has no answer, shielded from cancellation; raises GuardianLost as `ask` does."""
+        with anyio.move_on_after(ANSWER_WITHIN, shield=True):
+            await self._send(pack(message, len(fds)), fds)
+            return
+        self.guardian.dismiss(self._pid)
+        await self._bury()
+        raise GuardianLost("the guardian does not listen")
+
     async def _send(self, frame: bytes, fds: Sequence[int]) -> None:
         async with self._sending:
             rest = memoryview(frame)
@@ -332,6 +342,25 @@ _guardian = Guardian()
 _link: anyio.lowlevel.RunVar[Link] = anyio.lowlevel.RunVar("interlock_link")
 
 os.register_at_fork(after_in_child=_guardian.forget)
+
+
+@asynccontextmanager
+async def held(descriptor: int) -> AsyncIterator[None]:
+    """While this lasts a connection is held by the guardian too: if we die, its other end notices nothing before the
+    processes that were started are gone. Without a guardian nothing is held.
+    """
+    link = _link.get(None)
+    if link is None or link.lost:
+        yield
+        return
+    number = link.next_number()
+    with suppress(GuardianLost):
+        await link.tell({"op": "hold", "number": number}, fds=[descriptor])
+    try:
+        yield
+    finally:
+        with suppress(GuardianLost):
+            await link.tell({"op": "release", "number": number})
 
 
 async def current_link() -> Link:

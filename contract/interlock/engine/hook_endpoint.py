@@ -10,7 +10,8 @@ token: with them it may ask, and it learns what would be decided. It answers not
 know the token gets a 401; the run hears of it once, and goes on.
 
 An agent may keep its connection and send one request after the other: setting one up costs more than a call. We close
-none that has shown its token before the agent is gone, so none breaks under the agent.
+none that has shown its token before the agent is gone, so none breaks under the agent; and should we die, the guardian
+keeps them open until the agent is gone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
@@ -27,6 +29,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from pydantic_core import from_json
 
 from interlock.adapter import Endpoint, Place
+from interlock.engine.guardian import held
 from interlock.engine.mcp_hook import HookCalled, NotMcp, Said, answer, read
 
 __all__ = ["HookDesk", "HookEndpoints"]
@@ -42,6 +45,8 @@ HEAD_WITHIN = 10.0
 BODY_WITHIN = 60.0
 DOORMEN = 64
 """Callers whose token is looked at at a time; the others wait."""
+CALLERS_HELD = 64
+"""Connections of one run that outlive us until the agent is gone; each is a descriptor of the guardian."""
 BACKLOG = 1024
 FAILED = 400
 """From this HTTP status on."""
@@ -110,6 +115,7 @@ class HookEndpoints:
         self._held = 0
         self._refusing = False
         self._strangers = 0
+        self._callers = 0
         self._doormen: anyio.CapacityLimiter
         if len(self._endpoints) != len(endpoints) or any(not name.isidentifier() for name in self._endpoints):
             raise ValueError("endpoints need names of their own, made of letters, digits and `_`")
@@ -166,17 +172,31 @@ class HookEndpoints:
         try:
             async with stream:
                 endpoint = await self._admit(exchange)
-                while endpoint is not None:
-                    await self._serve(endpoint, exchange)
-                    self._held -= exchange.held
-                    exchange.held = 0
-                    endpoint = await self._called(exchange) if await exchange.next() else None
+                if endpoint is not None:
+                    await self._known(stream, endpoint, exchange)
         except _GONE:
             return  # nobody is left to be answered
         except Exception as error:  # noqa: BLE001  # one call that we fail ends the run, as a decision
             self._desk.trouble("a call of the agent could not be answered", error)
         finally:
             self._held -= exchange.held
+
+    async def _known(self, stream: ByteStream, endpoint: Endpoint | None, exchange: _Exchange) -> None:
+        """All requests of a caller that has shown its token; of so many at a time, no more are held for."""
+        async with AsyncExitStack() as stack:
+            if self._callers < CALLERS_HELD:
+                self._callers += 1
+                stack.callback(self._forget)
+                socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610  a socket attribute
+                await stack.enter_async_context(held(socket.fileno()))
+            while endpoint is not None:
+                await self._serve(endpoint, exchange)
+                self._held -= exchange.held
+                exchange.held = 0
+                endpoint = await self._called(exchange) if await exchange.next() else None
+
+    def _forget(self) -> None:
+        self._callers -= 1
 
     async def _admit(self, exchange: _Exchange) -> Endpoint | None:
         """As `_called`, of a caller that is not known yet and gets `HEAD_WITHIN` seconds."""

@@ -4,7 +4,8 @@ Strategy. The guardian is the parent of every agent, so that no tree can get out
 host talks to it over AF_UNIX connections, one for each event loop, handed over on a master connection. The end of a
 connection is the end of every process that was started on it; the end of the master, or of the host's pid, is the end
 of all of them and then of the guardian. It keeps no end of an agent's stdio, ignores what terminals send, and survives
-any message. One thread, one selector.
+any message. Descriptors that it is told to hold it neither reads nor writes: a connection stays open with them, should
+the host die, until what was started is gone. One thread, one selector.
 
 Only the standard library, and little of it: it runs with -I -S and must start fast.
 """
@@ -52,6 +53,7 @@ class Guardian:
         if self._handle is not None:
             self._selector.register(self._handle, selectors.EVENT_READ)
         self._lines: set[Line] = set()
+        self._held: dict[tuple[Line, int], int] = {}
         self._master = self._add_line(master)
 
     def run(self) -> None:
@@ -67,6 +69,7 @@ class Guardian:
                 else:
                     self._leave()
             self._look_around()
+            self._let_go()
             self._watch_outboxes()
 
     def _done(self) -> bool:
@@ -137,6 +140,12 @@ class Guardian:
                 run.doom(_FAREWELL)
         self._sweep_soon()
 
+    def _let_go(self) -> None:
+        """Close the descriptors that were held for a connection, once nothing is left of what was started on it."""
+        for line, number in list(self._held):
+            if line not in self._lines and not any(run.line is line for run in self._home.runs):
+                os.close(self._held.pop((line, number)))
+
     def _serve(self, line: Line) -> None:
         """Read a connection and obey what came; its end, or nonsense in its framing, ends it."""
         line.flush()
@@ -173,6 +182,10 @@ class Guardian:
                 return self._kill(self._run_of(line, message), message["seq"], message["within"])
             case "connect":
                 self._add_line(socket.socket(fileno=os.dup(fds[0])))
+            case "hold":
+                self._held[line, message["number"]] = os.dup(fds[0])
+            case "release":
+                os.close(self._held.pop((line, message["number"])))
             case "abandon":
                 self._kill(next((run for run in self._home.runs if run.token == message["token"]), None))
             case _:
