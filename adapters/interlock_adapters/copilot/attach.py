@@ -100,7 +100,7 @@ class Attach:
             warnings=(
                 f"credentials: {chosen_login(order).described}",
                 "what was not decided here is asked by the agent on its own screen, and your answer there counts",
-                "its hooks are heard of once you have typed a prompt; should they be lost, it reads unseen and asks for more",
+                "its hooks are heard of once you have typed a prompt; should they be lost, it asks, and reads unseen",
             ),
         )
 
