@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -345,7 +345,7 @@ os.register_at_fork(after_in_child=_guardian.forget)
 
 
 @asynccontextmanager
-async def held(descriptor: int) -> AsyncIterator[None]:
+async def held(descriptor: int) -> AsyncGenerator[None]:
     """While this lasts a connection is held by the guardian too: if we die, its other end notices nothing before the
     processes that were started are gone. Without a guardian nothing is held.
     """
