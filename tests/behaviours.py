@@ -253,6 +253,21 @@ BEHAVIOURS = (
         "batch:asking", "Approvals of a batch's runs are answered while they run, and withdrawn when they are lost."
     ),
     Behaviour("batch:executor", "An executor that loses attempts, or makes them twice, changes no count."),
+    Behaviour(
+        "batch:approval-queue",
+        "Approvals of a running batch are answered from other processes, once each, and only as they were shown.",
+    ),
+    # ---- batches on a Dask cluster ----------------------------------------------------------------------------------
+    Behaviour("dask:cluster", "A batch runs on all workers of a cluster whose scheduler has nothing of ours."),
+    Behaviour("dask:cancel", "An attempt on a worker is ended by a message.", "dask/distributed#4694"),
+    Behaviour("dask:guard", "Hooks and approvals hold on every worker; one that cannot build the chain runs nothing."),
+    Behaviour("dask:refused", "A worker with another version is given nothing, and the reason is told."),
+    Behaviour("dask:artifacts", "Files of an attempt come home or are uploaded, and none from outside of its directory."),
+    Behaviour("dask:worker-killed", "A killed worker loses exactly its attempts, and no agent of them lives on."),
+    Behaviour("dask:poison", "A run that kills its workers is given up, and the others go on."),
+    Behaviour("dask:elastic", "Workers that come and go are used while they are there."),
+    Behaviour("dask:driver-killed", "The agents of a killed driver end, and the batch is gone on with."),
+    Behaviour("dask:scheduler-killed", "Without its scheduler a batch ends, and no attempt counts as lost."),
     # ---- tampering --------------------------------------------------------------------------------------------------
     Behaviour("tampering:answers", "What the agent runs cannot answer our questions in our place unnoticed."),
     Behaviour("tampering:next-run", "What one run can write is not read as configuration by the next."),
