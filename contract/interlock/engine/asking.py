@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -70,11 +70,12 @@ _put_values, _put_fields, _put_extra, _put_private = (
     vars(BaseModel)[slot].__set__
     for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
+_new: Any = object.__new__
 
 
 def _built(model: type[M], values: dict[str, object], fields: set[str]) -> M:
     """A model of values that were all checked before: ten participants would else pay twenty validations."""
-    built = model.__new__(model)
+    built: M = _new(model)
     _put_values(built, values)
     _put_fields(built, fields)
     _put_extra(built, None)
@@ -127,7 +128,7 @@ class Asking:
     def private_call(self) -> HookCall:
         """The call as it stands, in a copy that is this participant's alone."""
         call = self.call
-        values = dict(vars(call))
+        values = vars(call).copy()
         if self._input is None:
             self._input = Copies(call.input)
         values["input"] = self._input.one()

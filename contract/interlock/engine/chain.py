@@ -216,11 +216,12 @@ async def _in_time(waiting: _Waiting, asking: Asking, scope: anyio.CancelScope) 
 
 
 def _coroutine(work: Awaitable[object]) -> Coroutine[Any, Any, object]:
+    if type(work) is CoroutineType or isinstance(work, Coroutine):
+        return work  # pyright: ignore[reportUnknownVariableType]  # whatever it is a coroutine of
+
     async def awaited() -> object:
         return await work
 
-    if type(work) is CoroutineType or isinstance(work, Coroutine):
-        return work  # pyright: ignore[reportUnknownVariableType]  # whatever it is a coroutine of
     return awaited()
 
 

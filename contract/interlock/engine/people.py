@@ -101,9 +101,10 @@ class People:
 
         resolution: Resolution[A] | None = None
         with anyio.move_on_after(self.wait):
+            if handler is None:
+                return await docket.wait(subject.id)
             async with anyio.create_task_group() as group:
-                if handler is not None:
-                    group.start_soon(handle, handler)
+                group.start_soon(handle, handler)
                 resolution = await docket.wait(subject.id)
                 group.cancel_scope.cancel()
         return resolution
