@@ -81,7 +81,7 @@ class Limits(Model):
     hook: Seconds = 5.0
     """For one in-process participant that sets no deadline of its own."""
     max_turns: int | None = Field(default=None, ge=1)
-    budget_usd: float | None = Field(default=None, gt=0)
+    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     budget_tokens: int | None = Field(default=None, ge=1)
     unreplaceable: Literal["stop", "refuse"] = "stop"
     """Where the agent would still show an output that the chain withheld: `stop` interrupts the run before the model

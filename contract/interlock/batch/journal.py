@@ -10,25 +10,40 @@ syncing are done in one thread for all that waits (`Writer.run`), so that a slow
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import anyio
 import anyio.to_thread
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from interlock.errors import JournalDamaged, JournalFailed
 from interlock.model import Model
 
-__all__ = ["JournalWriter", "Line", "Record", "Tail", "read_lines", "replace_file", "whole_lines"]
+__all__ = [
+    "JournalWriter",
+    "Line",
+    "Record",
+    "Tail",
+    "read_file",
+    "read_lines",
+    "replace_file",
+    "sync_folder",
+    "whole_lines",
+]
 
 CHUNK = 1 << 20
+LONGEST = 256 << 20
+
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Line(Model):
@@ -50,8 +65,8 @@ class Line(Model):
     status: str | None = None
     reason: str | None = None
     message: str | None = None
-    usd: float | None = None
-    tokens: int | None = None
+    usd: Usd | None = None
+    tokens: Annotated[int, Field(ge=0)] | None = None
     """Of an attempt that ended, what it used; of one that was submitted, what it reserves."""
     denials: int | None = None
     duration: float | None = None
@@ -84,9 +99,15 @@ class Tail:
 def read_lines(folder: Path, name: str = "batch.jsonl", tail: Tail | None = None) -> Iterator[Line]:
     """The lines of a journal, oldest first; a torn last one is left out.
 
-    Raises `JournalDamaged` for a line in the middle that cannot be read, or is out of turn.
+    Raises `JournalDamaged` for a line in the middle that cannot be read, or is out of turn, and `JournalFailed`.
     """
-    tail = tail or Tail()
+    try:
+        yield from _numbered_lines(folder, name, tail or Tail())
+    except OSError as error:
+        raise JournalFailed(str(folder), name, error.strerror or str(error)) from error
+
+
+def _numbered_lines(folder: Path, name: str, tail: Tail) -> Iterator[Line]:
     for number, raw in enumerate(whole_lines(folder / name), 1):
         try:
             line = Line.model_validate_json(raw)
@@ -100,13 +121,31 @@ def read_lines(folder: Path, name: str = "batch.jsonl", tail: Tail | None = None
         yield line
 
 
-def whole_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that end, without their ends; nothing of a file that does not exist."""
-    with suppress(FileNotFoundError), path.open("rb", buffering=CHUNK) as file:
+def whole_lines(path: Path, begin: int = 0) -> Iterator[bytes]:
+    """The lines of a file that end, without their ends, from a byte on; nothing of a file that does not exist."""
+    with suppress(FileNotFoundError), BufferedReader(_regular(path), CHUNK) as file:
+        file.seek(begin)
         for raw in file:
             if not raw.endswith(b"\n"):
                 return
             yield raw[:-1]
+
+
+def read_file(path: Path) -> bytes:
+    """What is in a file; nothing where it cannot be read, or is longer than any that is written here."""
+    with suppress(OSError), _regular(path) as file:
+        content = file.read(LONGEST + 1)
+        return content if len(content) <= LONGEST else b""
+    return b""
+
+
+def _regular(path: Path) -> FileIO:
+    """A file for reading that is no link, and nothing whose reader would wait; raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return FileIO(fd, "rb")
 
 
 @dataclass(slots=True)
@@ -144,6 +183,10 @@ class JournalWriter:
         self._journal = _Appended(folder, "batch.jsonl", tail.good)
         try:
             self._results = _Appended(folder, "results.jsonl", None)
+            sync_folder(folder)  # what is synced in files must not be lost with their names
+        except OSError as error:
+            self._journal.close()
+            raise JournalFailed(str(folder), ".", error.strerror or str(error)) from error
         except BaseException:
             self._journal.close()
             raise
@@ -194,6 +237,7 @@ class JournalWriter:
             self._journal.append(b"".join(self._encoded(group)))
             if any(entry.sync for entry in group):
                 self._journal.sync()
+                self._journal.check()
         except OSError as error:
             self._journal.restore()
             name = Path(os.fsdecode(error.filename)).name if error.filename else "batch.jsonl"
@@ -220,7 +264,10 @@ class JournalWriter:
         path = self._folder / "results.jsonl.new"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
             file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
         path.replace(self._folder / "results.jsonl")
+        sync_folder(self._folder)
         self._results = _Appended(self._folder, "results.jsonl", None)
 
     def close(self) -> None:
@@ -276,6 +323,12 @@ class _Appended:
         except OSError as error:
             raise OSError(error.errno, error.strerror, self._name) from error
 
+    def check(self) -> None:
+        """See to it that it can be found by its name; raises OSError."""
+        there = os.stat(self._name, follow_symlinks=False)  # noqa: PTH116  # many times a second
+        if not os.path.samestat(there, os.fstat(self._fd)):
+            raise OSError(errno.ENOENT, "it is not the file that was opened", self._name)
+
     def restore(self) -> None:
         """Cut off what stands behind the last whole write."""
         with suppress(OSError):
@@ -303,7 +356,10 @@ def _created(path: Path, new: str) -> FileIO:
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Write a file as a whole: there is the old one, or the new one; raises OSError."""
+    """Write a file as a whole: there is the old one, or the new one, as long as the machine runs; raises OSError.
+
+    `sync`: even if the power fails.
+    """
     new = f"{path}.new"
     try:
         with _created(path, new) as file:
@@ -315,3 +371,12 @@ def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
         os.replace(new, path)  # noqa: PTH105  # many times a second
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder are on the disk; raises OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -29,10 +29,10 @@ class Budget(Model):
     that is not known, all that it had reserved does.
     """
 
-    usd: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     tokens: Count | None = None
     """Input, output, and what was read from or written to a cache."""
-    run_usd: float | None = Field(default=None, gt=0)
+    run_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     run_tokens: Count | None = None
 
 
@@ -49,7 +49,7 @@ class Retries(Model):
     patience: Seconds = 3600.0
     """How long an agent may be throttled without one run going through until it is paused for good."""
     longest_pause: Seconds | None = None
-    """An agent whose quota is reset later than this is paused for good. None: waits however long."""
+    """An agent whose quota is reset later than this is paused for good. None: than in 32 days, which no quota takes."""
     breaker: int = Field(default=5, ge=1)
     """With how many failures in a row of one agent for want of login, model or sandbox it is paused for good."""
 

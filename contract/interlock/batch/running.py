@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,7 @@ from interlock.batch.wire import AttemptSpec, Happened, Place
 from interlock.outcome import Usage
 from interlock.request import Request
 
-__all__ = ["Live", "Places", "usage_of"]
+__all__ = ["Live", "Places", "cost_of", "usage_of"]
 
 
 @dataclass(slots=True)
@@ -79,8 +80,12 @@ class Live:
 def usage_of(event: Mapping[str, object]) -> tuple[float | None, int | None]:
     """Cost and tokens that a `usage_updated` event as JSON tells of."""
     cost, usage = event.get("cost_usd"), event.get("usage")
-    usd = float(cost) if isinstance(cost, int | float) else None
-    return usd, tokens_of(Usage.model_validate(usage)) if isinstance(usage, dict) else None
+    return cost_of(cost), tokens_of(Usage.model_validate(usage)) if isinstance(usage, dict) else None
+
+
+def cost_of(told: object) -> float | None:
+    """What an agent says that it cost; None for what is no cost, which nobody may take off the total."""
+    return float(told) if isinstance(told, int | float) and 0 <= told < inf else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,8 @@ class Places:
             place = os.path.realpath(os.path.join(request.cwd, root))  # noqa: PTH118  # many times a second
             if f"{self.real}/".startswith(f"{place.rstrip('/')}/"):
                 return f"the batch's folder ({self.folder}) would lie inside of {place}; give it another place"
+            if place.startswith(f"{self.real}/"):
+                return f"{place} lies in the batch's own folder ({self.folder})"
         return None
 
     def spec(

@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from pydantic_core import from_json
@@ -15,7 +15,7 @@ from interlock.batch.attempt import tokens_of
 from interlock.batch.history import Submission
 from interlock.batch.journal import Line, whole_lines
 from interlock.batch.results import RunStatus
-from interlock.batch.running import Live, usage_of
+from interlock.batch.running import Live, cost_of, usage_of
 from interlock.batch.verdict import Fate, Verdict, judge
 from interlock.batch.wire import AttemptResult, Started
 from interlock.batch.workspaces import discard
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Settling"]
 
+LONGEST_PAUSE = 32 * 86_400.0
+"""Seconds that a quota may take to be reset, unless somebody says otherwise: no batch waits for ever."""
 AFTER_A_RESET = 5.0
 """Seconds over which starts are spread after a quota is reset."""
 
@@ -139,7 +141,7 @@ class Settling:
         await self._discard(live, ended)
         live.lane.again(live.index, time.monotonic())
         longest, words = driver.options.retries.longest_pause, ended.message or "its quota is used up"
-        if until is None or (longest is not None and until - time.time() > longest):
+        if until is None or until - time.time() > (LONGEST_PAUSE if longest is None else longest):
             self._close(live.lane, words, until)
         elif (paused := driver.history.paused.get(live.lane.agent)) is None or paused.until != until:
             driver.post(Line(kind="paused", agent=live.lane.agent, reason=words, until=until))
@@ -333,7 +335,7 @@ def _judged(live: Live, result: AttemptResult | str) -> Ended:
         return Ended(Verdict(Fate.LOST), None, None, result, live.usd, live.tokens)
     outcome = result.outcome
     verdict = judge(outcome, result.problem, now=time.time())
-    usd, tokens = outcome.cost_usd, tokens_of(outcome.usage)
+    usd, tokens = cost_of(outcome.cost_usd), tokens_of(outcome.usage)
     idle = verdict.fate in {Fate.THROTTLED, Fate.EXHAUSTED} and not outcome.tool_calls
     if not result.started or idle:  # what never ran, or was refused at its first request, has cost nothing
         usd, tokens = usd or 0.0, tokens or 0
@@ -370,8 +372,8 @@ def _used_before(folder: Path, submission: Submission) -> tuple[float | None, in
     for path in sorted(folder.glob(f"{submission.number:02d}-*/events.jsonl")):
         try:
             for line in whole_lines(path):
-                if b'"type":"usage_updated"' in line:
-                    found = usage_of(from_json(line))
+                if b'"type":"usage_updated"' in line and isinstance(event := from_json(line), dict):
+                    found = usage_of(cast("dict[str, object]", event))
         except (OSError, ValueError):
             continue
     return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,8 +10,9 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from interlock.batch.history import Counted, History
-from interlock.batch.journal import JournalWriter, Record, Tail, read_lines, whole_lines
+from interlock.batch.journal import JournalWriter, Line, Record, Tail, read_file, read_lines
 from interlock.batch.lock import BatchLock, holder_of
+from interlock.batch.result_lines import ResultLines, digest_of, result_line
 from interlock.batch.results import BatchResult, RunStatus
 from interlock.batch.task_file import Head, TaskFile, write_tasks
 from interlock.batch.tasks import Task
@@ -39,6 +38,7 @@ class Store:
         self._lock = lock
         self._journal: JournalWriter | None = None
         self._tail = Tail()
+        self._results = ResultLines(folder)
 
     @classmethod
     def open(cls, folder: Path, tasks: Iterable[Task | Request] | None) -> Store:
@@ -65,9 +65,19 @@ class Store:
     def history(self, *, detailed: bool = False) -> History:
         """What the journal adds up to; raises `JournalDamaged`."""
         history, self._tail = History(detailed=detailed), Tail()
-        for line in read_lines(self.folder, tail=self._tail):
+        for number, line in enumerate(read_lines(self.folder, tail=self._tail), 1):
+            if (problem := self._unknown(line)) is not None:
+                raise JournalDamaged(str(self.folder), "batch.jsonl", number, problem)
             history.take(line)
         return history
+
+    def _unknown(self, line: Line) -> str | None:
+        """What a line names that there is not."""
+        if line.run is not None and line.run not in self.tasks.index:
+            return f"there is no task {line.run!r}"
+        if line.kind == "outcome" and line.status not in set(RunStatus):
+            return f"{line.status!r} is no status"
+        return None
 
     def journal(self) -> JournalWriter:
         """The journal for writing, from where `history` has read to; raises `JournalFailed`."""
@@ -97,13 +107,12 @@ class Store:
     def record(self, run: str, result: AttemptResult, status: RunStatus) -> tuple[Record, str]:
         """An outcome as it is written, and its digest, which the journal names."""
         content = result.outcome.model_dump_json().encode()
-        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         path = self.attempt_folder(run, result.attempt) / "outcome.json"
-        return Record(path, content + b"\n", _result_line(run, result.attempt, status, content)), digest
+        return Record(path, content + b"\n", result_line(run, result.attempt, status, content)), digest_of(content)
 
     def lost_record(self, run: str, status: RunStatus, outcome: Outcome) -> Record:
         """An outcome that no attempt left; the journal has all that is known of it."""
-        return Record(None, b"", _result_line(run, None, status, outcome.model_dump_json().encode()))
+        return Record(None, b"", result_line(run, None, status, outcome.model_dump_json().encode()))
 
     def result(self, index: int, line: Counted, attempts: int, *, earlier: bool) -> BatchResult:
         """A counted run as its caller sees it.
@@ -135,14 +144,12 @@ class Store:
         )
 
     def _outcome(self, run: str, line: Counted) -> Outcome | None:
+        """The outcome that the journal names, from its own file or, where a power failure took that, the results."""
         if line.attempt is None or line.digest is None:
             return None
-        try:
-            content = (self.attempt_folder(run, line.attempt) / "outcome.json").read_bytes().removesuffix(b"\n")
-        except OSError:
-            return None
-        if f"sha256:{hashlib.sha256(content).hexdigest()}" != line.digest:
-            return None
+        content = read_file(self.attempt_folder(run, line.attempt) / "outcome.json").removesuffix(b"\n")
+        if digest_of(content) != line.digest:
+            content = self._results.outcome(run, line.attempt, line.status, line.digest) or b""
         try:
             return Outcome.parse_json(content)
         except ValidationError:
@@ -150,18 +157,13 @@ class Store:
 
     def mend_results(self, history: History) -> None:
         """Make `results.jsonl` fit the journal, from the outcomes, if it does not; raises `JournalFailed`."""
-        if self._results_fit(history):
-            return
         try:
+            if self._results.fit(history.order):
+                return
             self.journal().rewrite_results(self._result_lines(history))
         except OSError as error:
             raise JournalFailed(str(self.folder), "results.jsonl", error.strerror or str(error)) from error
-
-    def _results_fit(self, history: History) -> bool:
-        lines = whole_lines(self.folder / "results.jsonl")
-        expected = (b'{"run":"%s",' % run.encode() for run in history.order)
-        pairs = itertools.zip_longest(lines, expected)
-        return all(line is not None and head is not None and line.startswith(head) for line, head in pairs)
+        self._results.forget()
 
     def _result_lines(self, history: History) -> Iterator[bytes]:
         for run in history.order:
@@ -169,12 +171,7 @@ class Store:
             if line is not None and index is not None:
                 outcome = self._outcome(run, line) or _as_journaled(self.tasks.read(index), line)
                 status = RunStatus(line.status)
-                yield _result_line(run, line.attempt, status, outcome.model_dump_json().encode())
-
-
-def _result_line(run: str, attempt: str | None, status: RunStatus, outcome: bytes) -> bytes:
-    name = f'"{attempt}"' if attempt is not None else "null"
-    return f'{{"run":"{run}","status":"{status}","attempt":{name},"outcome":'.encode() + outcome + b"}\n"
+                yield result_line(run, line.attempt, status, outcome.model_dump_json().encode())
 
 
 def _as_journaled(task: Task, line: Counted) -> Outcome:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, ValidationError
 
-from interlock.batch.journal import replace_file
+from interlock.batch.journal import replace_file, sync_folder
 from interlock.batch.tasks import Task
 from interlock.errors import ConfigurationError, JournalDamaged, JournalFailed, TasksChanged
 from interlock.model import Model
@@ -160,12 +160,3 @@ def write_tasks(folder: Path, head: Head, tasks: Iterable[Task | Request]) -> He
         name = Path(str(error.filename)).name if error.filename else "tasks.jsonl"
         raise JournalFailed(str(folder), name, error.strerror or str(error)) from error
     return head
-
-
-def sync_folder(folder: Path) -> None:
-    """See to it that the names in a folder are on the disk; raises OSError."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,6 +12,9 @@ __all__ = ["RECORD_FAILED", "Fate", "Verdict", "judge"]
 RECORD_FAILED = "RecordFailed"
 """The `problem` of an attempt that could not record, or could not make its workspace for want of space."""
 
+CENTURY = 100 * 365.25 * 86_400
+"""Seconds after which a reset is none: milliseconds that were taken for seconds, or nonsense."""
+
 _BLOCKING = frozenset({Reason.AUTH, Reason.MODEL_NOT_FOUND, Reason.SANDBOX})
 _BLOCKING_PROBLEMS = frozenset({"NotInstalled", "UnknownAgent"})
 _TRANSIENT = frozenset({Reason.API, Reason.CRASHED, Reason.PROTOCOL, Reason.STALLED, Reason.INTERNAL})
@@ -79,14 +82,10 @@ def _limited(outcome: Outcome, now: float) -> Verdict:
     if outcome.reason is Reason.BILLING:
         return Verdict(Fate.EXHAUSTED)
     limit = outcome.rate_limit
-    if (
-        outcome.reason is Reason.RATE_LIMIT
-        and limit is not None
-        and limit.resets_at is not None
-        and limit.resets_at > now
-    ):
-        return Verdict(Fate.EXHAUSTED, limit.resets_at)
-    return Verdict(Fate.THROTTLED)
+    until = limit.resets_at if limit is not None and outcome.reason is Reason.RATE_LIMIT else None
+    if until is None or not until > now:
+        return Verdict(Fate.THROTTLED)
+    return Verdict(Fate.EXHAUSTED, until if until < now + CENTURY else None)
 
 
 def _died(outcome: Outcome) -> bool:

@@ -1,24 +1,25 @@
 """The directory of one attempt: made before it starts, and removed where it is not to be kept.
 
-A copy follows no link. A worktree is made by git without hooks, a file system monitor or a prompt; in a repository
+A copy is made by `copying`. A worktree is made by git without hooks, a file system monitor or a prompt; in a repository
 whose own configuration names programs git is not run at all, unless the request trusts it.
 """
 
 from __future__ import annotations
 
 import errno
-import fnmatch
+import fcntl
 import os
 import shutil
-import stat
-import threading
-from collections.abc import Iterator
+import subprocess
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from interlock.batch.copying import Copying
 from interlock.batch.tasks import Copy, Given, Workspace, Worktree
 from interlock.engine.workspace import programs_named_by
 from interlock.request import Request
@@ -28,6 +29,9 @@ __all__ = ["Made", "WorkspaceFailed", "discard", "make_workspace", "mkdir"]
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
 GIT_SECONDS = 600.0
+ENDS_WITHIN = 5.0
+"""Seconds that git has to end after it was asked to."""
+LOOK_AGAIN = 0.02
 
 
 class WorkspaceFailed(Exception):
@@ -68,7 +72,9 @@ def _real(path: str) -> str:
 async def discard(workspace: Workspace, root: str, source: str) -> None:
     """Remove what was made; what cannot be removed stays."""
     if isinstance(workspace, Worktree):
-        await _git(source, "worktree", "remove", "--force", "--force", root, check=False)
+        with suppress(WorkspaceFailed):
+            async with _alone_in(source):
+                await _git(source, "worktree", "remove", "--force", "--force", root, check=False)
     await anyio.to_thread.run_sync(_remove, root)
 
 
@@ -83,10 +89,11 @@ def _remove(root: str) -> None:
 async def _copied(kind: Copy, source: Path, folder: Path) -> Made:
     if folder.is_relative_to(source):
         raise WorkspaceFailed(f"the copy would lie inside of what is copied: {folder}")
-    copying = _Copying(kind.ignore, source)
+    copying = Copying(kind.ignore, source, folder)
     try:
         try:
-            await anyio.to_thread.run_sync(copying.copy, source, folder, abandon_on_cancel=True)
+            mkdir(folder.parent)
+            await anyio.to_thread.run_sync(copying.copy, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
             copying.stop.set()  # the thread removes what it has made, and ends
             raise
@@ -95,65 +102,6 @@ async def _copied(kind: Copy, source: Path, folder: Path) -> Made:
         problem = f"{source} cannot be copied: {os.fsdecode(where)}: {error.strerror}"
         raise WorkspaceFailed(problem, full=error.errno in FULL) from error
     return Made(str(folder), root=str(folder), warnings=tuple(copying.warnings()))
-
-
-class _Copying:
-    """One copy in progress, in a thread; `stop` ends it."""
-
-    def __init__(self, ignore: tuple[str, ...], source: Path) -> None:
-        self.stop = threading.Event()
-        self._ignore = ignore
-        self._source = os.path.realpath(source)
-        self._links_out = 0
-        self._special = 0
-
-    def copy(self, source: Path, target: Path) -> None:
-        """The tree below `source`; raises OSError."""
-        mkdir(target.parent)
-        target.mkdir(mode=0o700)
-        pending = [(str(source), str(target))]
-        folders: list[tuple[str, str]] = []
-        while pending and not self.stop.is_set():
-            folder = pending.pop()
-            folders.append(folder)
-            pending.extend(self._copy_entries(*folder))
-        if self.stop.is_set():
-            shutil.rmtree(target, ignore_errors=True)
-            return
-        for original, made in reversed(folders):  # modes last: a folder may not be writable
-            shutil.copystat(original, made)
-
-    def _copy_entries(self, source: str, target: str) -> Iterator[tuple[str, str]]:
-        with os.scandir(source) as entries:
-            for entry in entries:
-                if any(fnmatch.fnmatchcase(entry.name, glob) for glob in self._ignore):
-                    continue
-                place = f"{target}/{entry.name}"
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISLNK(mode):
-                    self._copy_link(entry.path, place)
-                elif stat.S_ISDIR(mode):
-                    Path(place).mkdir(mode=0o700)
-                    yield entry.path, place
-                elif stat.S_ISREG(mode):
-                    shutil.copy2(entry.path, place, follow_symlinks=False)
-                else:
-                    self._special += 1
-                if self.stop.is_set():
-                    return
-
-    def _copy_link(self, source: str, place: str) -> None:
-        text = os.readlink(source)  # noqa: PTH115  # as it stands
-        os.symlink(text, place)  # noqa: PTH211
-        leads_to = os.path.realpath(source)
-        inside = leads_to == self._source or leads_to.startswith(self._source + "/")
-        self._links_out += text.startswith("/") or not inside
-
-    def warnings(self) -> Iterator[str]:
-        if self._links_out:
-            yield f"{self._links_out} link(s) in the copy lead out of it: what is written through them is the original"
-        if self._special:
-            yield f"{self._special} socket(s), fifo(s) or device(s) were not copied"
 
 
 # ---- Worktrees ------------------------------------------------------------------------------------------------------
@@ -168,12 +116,43 @@ async def _worktree(kind: Worktree, request: Request, source: str, folder: Path,
         mkdir(folder.parent)
     except OSError as error:
         raise WorkspaceFailed(f"{folder.parent}: {error.strerror}", full=error.errno in FULL) from error
-    await _git(source, "worktree", "add", "--quiet", "-b", branch, "--", str(folder), kind.base)
+    async with _alone_in(source):
+        await _git(source, "worktree", "add", "--quiet", "-b", branch, "--", str(folder), kind.base)
     cwd = folder / prefix if prefix else folder
     if not cwd.is_dir():
         await discard(kind, str(folder), source)
         raise WorkspaceFailed(f"{kind.base} has no folder {prefix}")
     return Made(str(cwd), root=str(folder), branch=branch)
+
+
+@asynccontextmanager
+async def _alone_in(source: str) -> AsyncIterator[None]:
+    """Nobody else of this library makes or removes a worktree of the repository meanwhile; raises `WorkspaceFailed`.
+
+    A git that comes upon a worktree which another one is just making fails (git 2.39: `failed to read commondir`).
+    """
+    common = (await _git(source, "rev-parse", "--git-common-dir")).removesuffix("\n")
+    try:
+        fd = os.open(Path(source, common), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise WorkspaceFailed(f"{common}: {error.strerror}") from error
+    try:
+        with anyio.move_on_after(GIT_SECONDS):  # then git says what is wrong
+            while not _locked(fd):  # noqa: ASYNC110  # it may be another process that has it
+                await anyio.sleep(LOOK_AGAIN)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 async def _git(cwd: str, *arguments: str, check: bool = True) -> str:
@@ -182,16 +161,42 @@ async def _git(cwd: str, *arguments: str, check: bool = True) -> str:
     env |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         with anyio.fail_after(GIT_SECONDS):
-            done = await anyio.run_process([*GIT, *arguments], cwd=cwd, env=env, check=False, stdin=None)
+            code, out, said = await _run([*GIT, *arguments], cwd, env)
     except TimeoutError:
         raise WorkspaceFailed(f"git {arguments[0]} did not end within {GIT_SECONDS:.0f} s") from None
     except OSError as error:
         raise WorkspaceFailed(f"git cannot be started: {error.strerror}") from error
-    if check and done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        problem = said[-1] if said else f"exit {done.returncode}"
+    if check and code != 0:
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        problem = lines[-1] if lines else f"exit {code}"
         raise WorkspaceFailed(f"git {arguments[0]}: {problem}", full="No space left on device" in problem)
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return out.decode("utf-8", "surrogateescape")
+
+
+async def _run(argv: list[str], cwd: str, env: dict[str, str]) -> tuple[int, bytes, bytes]:
+    """Exit code, stdout and stderr. Cancelled it asks git to end, which then removes what it has made by half."""
+    said = {"out": b"", "err": b""}
+
+    async def read(name: str, stream: AsyncIterable[bytes] | None) -> None:
+        if stream is not None:
+            said[name] = b"".join([data async for data in stream])
+
+    process = await anyio.open_process(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(read, "out", process.stdout)
+            group.start_soon(read, "err", process.stderr)
+        code = await process.wait()
+    except anyio.get_cancelled_exc_class():
+        with suppress(ProcessLookupError):
+            process.terminate()
+        with anyio.move_on_after(ENDS_WITHIN, shield=True):
+            await process.wait()
+        raise
+    finally:
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+    return code, said["out"], said["err"]
 
 
 def mkdir(folder: Path) -> None:
