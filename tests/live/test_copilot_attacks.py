@@ -167,6 +167,21 @@ def test_variables_that_weaken_the_guard_start_nothing(copilot, transport, name)
             client.plan(request.model_copy(update={"env": {**request.env, name: "true"}}))
 
 
+@pytest.mark.parametrize("key", ["x", "type", "heron-7"])
+async def test_a_short_key_of_a_provider_breaks_nothing(copilot, transport, key):
+    """Of its plain output the CLI blanks the key wherever it stands, which would break what we read."""
+    with ScriptedModel([Turn(Text(f"the {key} type"))]) as model:
+        request = copilot.request(model, transport=transport)
+        request = request.model_copy(update={"env": {**request.env, "COPILOT_PROVIDER_API_KEY": key}})
+        client = Client(state=copilot.state)
+        if transport == "prompt":
+            with pytest.raises(Unsupported, match="under 8 characters"):
+                client.plan(request)
+        else:
+            outcome = await client.run(request)
+            assert (outcome.ok, outcome.text) == (True, f"the {key} type")
+
+
 # ---- Ends in the middle of a hook -----------------------------------------------------------------------------------
 
 

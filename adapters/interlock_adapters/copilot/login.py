@@ -22,6 +22,7 @@ __all__ = [
     "SERVICE",
     "chosen_login",
     "provider",
+    "unmet_key",
     "unmet_login",
     "unmet_model",
     "variable",
@@ -51,6 +52,9 @@ SERVICE = ("COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_GH_HOST", "GH_HOST")
 KEYS = (*TOKENS, *PROVIDER, *SERVICE)
 """All that carries a key or chooses the service."""
 SECRETS = frozenset({*TOKENS, "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_HEADERS"})
+SHORTEST_KEY = 8
+"""Characters: a shorter one may be a word, or a piece of the protocol."""
+_MASKED = ("COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN")
 _NUMBERS = frozenset({"maxPromptTokens", "maxOutputTokens"})
 
 
@@ -92,6 +96,18 @@ def unmet_model(order: Order) -> Iterator[Unmet]:
     if order.request.model is None and provider(order) is not None and variable(order, "COPILOT_MODEL") is None:
         reason = "with a model provider of one's own the model must be named"
         yield Unmet(field="model", value="None", reason=reason, alternatives=("a name", "COPILOT_MODEL"))
+
+
+def unmet_key(order: Order) -> Iterator[Unmet]:
+    """Over its plain output the CLI puts stars in the place of a key wherever its text stands (1.0.102)."""
+    for name in _MASKED:
+        key = variable(order, name)
+        if key and len(key) < SHORTEST_KEY:
+            reason = (
+                f"the agent blanks the key out of all that it says; under {SHORTEST_KEY} characters it may be a word"
+            )
+            ways = ("a longer key", "leave it out, if the provider wants none", "transport=server")
+            yield Unmet(field="env", value=name, reason=reason, alternatives=ways)
 
 
 def variable(order: Order, name: str) -> str | None:

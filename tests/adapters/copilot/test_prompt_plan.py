@@ -141,3 +141,13 @@ def test_options_that_may_undo_the_guard_are_refused(words):
 )
 def test_what_cannot_be_had_is_said(fields, field):
     assert unmet(**fields) == {field}
+
+
+@pytest.mark.parametrize("name", ["COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN"])
+def test_a_key_that_may_be_a_word_is_refused_and_not_repeated(name):
+    given = {"COPILOT_PROVIDER_BASE_URL": "http://127.0.0.1:1/v1"}
+    for order in (an_order(env={**given, name: "heron"}), an_order(environ={**given, name: "heron"}, login="env")):
+        (one,) = [one for one in TRANSPORT.check(order) if one.field == "env"]
+        assert (one.value, "heron" in str(one)) == (name, False)
+        assert "transport=server" in one.alternatives
+    assert TRANSPORT.check(an_order(env={**given, name: "heron-heron"})) == ()

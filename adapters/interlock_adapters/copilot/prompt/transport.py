@@ -21,7 +21,7 @@ from interlock_adapters.copilot.classes import NO_PLAN, NO_QUESTION
 from interlock_adapters.copilot.environment import dropped_variables, set_variables, unmet_variables
 from interlock_adapters.copilot.extra_args import unmet_arguments
 from interlock_adapters.copilot.links import links, session_file, unmet_session
-from interlock_adapters.copilot.login import SECRETS, chosen_login, unmet_login
+from interlock_adapters.copilot.login import SECRETS, chosen_login, unmet_key, unmet_login
 from interlock_adapters.copilot.prompt import hooks
 from interlock_adapters.copilot.prompt.codec import USAGE_FILE, PromptCodec
 from interlock_adapters.copilot.prompt.flags import permission_flags
@@ -108,6 +108,7 @@ class Prompt:
             *_unmet_session(order),
             *unmet_server_names(order.request.mcp_servers),
             *unmet_login(order),
+            *unmet_key(order),
             *unmet_variables(order),
         )
 
