@@ -27,6 +27,7 @@ from interlock.hooks import outcome_adapter
 
 BLOCKS = {block.id: block for block in blocks()}
 BATCHES = "tests/cli/test_batch_example.py runs it"
+CLUSTERS = "tests/dask/test_docs.py runs it"
 SERVES = "it serves until it is stopped: tests/examples/test_web_approvals.py runs it"
 NOT_RUN = {
     ("README", "python -m pytest"): "this is the suite itself; .ci/run reads the command from here",
@@ -35,6 +36,10 @@ NOT_RUN = {
     ("batch", "interlock batch examples/batch/tasks.jsonl"): BATCHES,
     ("commands", "interlock doctor --guard claude"): "half a minute: tests/cli/test_doctor_guard.py runs it",
     ("commands", 'interlock batch --prompt "update'): "paid models by name: tests/cli/test_batch.py has the options",
+    ("dask", "dask scheduler"): CLUSTERS,
+    ("dask", "from interlock import ChainNames"): CLUSTERS,
+    ("dask", "export DASK_"): "tests/dask/test_docs.py has a cluster with TLS",
+    ("dask", "from dask_jobqueue"): "it needs Slurm",
     ("examples/batch/README", "interlock batch examples/batch/tasks.jsonl --out runs"): BATCHES,
     ("examples/batch/README", "interlock batch examples/batch/tasks.jsonl --out killed"): BATCHES,
     ("examples/batch/README", "mkdir -p app site"): BATCHES,

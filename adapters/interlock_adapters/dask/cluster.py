@@ -74,19 +74,21 @@ class Cluster:
         self._tasks: dict[str, tuple[Node, Future]] = {}
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
+        self._watching: asyncio.Future[None] | None = None
         self._lost = asyncio.Event()
         """The connection to the scheduler is over."""
 
     async def open(self, *, patience: float, security: Any) -> None:
-        """Connect; raises OSError, and what the cluster's TLS has against us."""
+        """Connect; raises whatever keeps it from that."""
         connect: Any = distributed.Client
-        self._client = await connect(
+        self._client = connect(
             self._address,
             asynchronous=True,
             set_as_default=False,
             timeout=patience,
             **({} if security is None else {"security": security}),
         )
+        await self._client
         self._client.subscribe_topic(self._topic, self._news)
         self._client.subscribe_topic("all", self._moved)
         self._watching = asyncio.ensure_future(self._watch())
@@ -94,7 +96,8 @@ class Cluster:
 
     async def close(self) -> None:
         """Give everything back; attempts that still run notice it by themselves."""
-        self._watching.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         with suppress(Exception):
             await self._client.close(timeout=CLOSE)
 

@@ -75,10 +75,12 @@ class DaskExecutor:
         self._portal = self._running.__enter__()
         try:
             await settled(self._start(self._open))
-        except BaseException as error:
+        except Exception as error:
             await self._close()
-            if isinstance(error, OSError | ExecutorGone):
-                raise ConfigurationError(f"scheduler {self._scheduler}", f"it does not answer: {error}") from error
+            problem = f"it does not answer, or not to us: {error}"
+            raise ConfigurationError(f"scheduler {self._scheduler}", problem) from error
+        except BaseException:
+            await self._close()
             raise
         return self
 
