@@ -182,6 +182,17 @@ async def test_a_short_key_of_a_provider_breaks_nothing(copilot, transport, key)
             assert (outcome.ok, outcome.text) == (True, f"the {key} type")
 
 
+@pytest.mark.parametrize("value", ["$COPILOT_PROVIDER_API_KEY", "${HOME}"])
+def test_a_value_of_a_server_that_the_agent_would_replace_by_a_variable_is_refused(copilot, transport, value):
+    for more in ({"args": [value]}, {"env": {"BIRD": value}}):
+        server = {"type": "stdio", "command": sys.executable, **more}
+        with ScriptedModel([DONE]) as model:
+            request = copilot.request(model, transport=transport, mcp_servers={"birds": server})
+        with pytest.raises(Unsupported) as caught:
+            Client(state=copilot.state).plan(request)
+        assert [one.field for one in caught.value.unmet] == [f"mcp_servers.birds.{next(iter(more))}"]
+
+
 # ---- Ends in the middle of a hook -----------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from interlock_adapters.copilot.login import SECRETS, chosen_login, unmet_key, u
 from interlock_adapters.copilot.prompt import hooks
 from interlock_adapters.copilot.prompt.codec import USAGE_FILE, PromptCodec
 from interlock_adapters.copilot.prompt.flags import permission_flags
-from interlock_adapters.copilot.tools import unmet_server_names
+from interlock_adapters.copilot.servers import unmet_servers
 from interlock_adapters.copilot.versions import NEWEST, OLDEST
 
 __all__ = ["Prompt"]
@@ -106,7 +106,7 @@ class Prompt:
             *unmet_arguments(order.request.extra_args),
             *_unmet_permission(order),
             *_unmet_session(order),
-            *unmet_server_names(order.request.mcp_servers),
+            *unmet_servers(order),
             *unmet_login(order),
             *unmet_key(order),
             *unmet_variables(order),
