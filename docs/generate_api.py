@@ -30,6 +30,7 @@ An adapter imports these from their own modules: `interlock` itself knows the en
 PORT_MODULES = (
     "interlock.adapter",
     "interlock.actions",
+    "interlock.attached",
     "interlock.capabilities",
     "interlock.model",
     "interlock.framing.lines",
