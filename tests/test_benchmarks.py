@@ -21,12 +21,17 @@ def test_a_quick_benchmark_prints_its_row_in_the_table() -> None:
 
 @pytest.mark.live
 @pytest.mark.slow
-def test_a_quick_benchmark_of_a_real_cli_prints_a_row_for_each_contestant() -> None:
-    if find_cli("codex", "newest") is None and not clis_required():
+@pytest.mark.parametrize(
+    ("agent", "transports"), [("codex", ("exec", "app-server")), ("copilot", ("prompt", "server"))]
+)
+def test_a_quick_benchmark_of_a_real_cli_prints_a_row_for_each_contestant(
+    agent: str, transports: tuple[str, str]
+) -> None:
+    if find_cli(agent, "newest") is None and not clis_required():
         pytest.skip("the real CLI is not installed: run `npm ci` in fixtures/clis")
-    argv = [sys.executable, "-m", "benchmarks", "codex", "--quick"]
-    done = subprocess.run(argv, check=False, cwd=ROOT, capture_output=True, text=True, timeout=180)
+    argv = [sys.executable, "-m", "benchmarks", agent, "--quick"]
+    done = subprocess.run(argv, check=False, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert rows[1:5] == ["bare exec", "interlock exec", "bare app-server", "interlock app-server"]
+    assert {f"{who} {over}" for who in ("bare", "interlock") for over in transports} <= set(rows)
     assert "failed" not in done.stdout

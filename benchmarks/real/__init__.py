@@ -1,6 +1,7 @@
 """The real CLIs, offline against the scripted model: what a run and a call cost beside the bare CLI and the peers.
 
-`python -m benchmarks codex [--quick] [--rounds N] [--json FILE]`. An agent is a module here with `AGENT`, an `Agent`.
+`python -m benchmarks codex [--quick] [--rounds N] [--json FILE]`, or `copilot`. An agent is a module here with `AGENT`,
+an `Agent`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from benchmarks.real.contestants import Agent
 
 __all__ = ["AGENTS", "agent"]
 
-AGENTS = ("codex",)
+AGENTS = ("codex", "copilot")
 """The agents that there is something to measure of."""
 
 
