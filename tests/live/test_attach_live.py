@@ -246,7 +246,7 @@ def session(agent: Claude, tmp_path: Path) -> Iterator[Session]:
         words = ["attach", "-a", agent.name, "--binary", str(agent.binary(tmp_path, model)), "-C", str(workspace)]
         words += ["--login", "env", "--hooks", str(hooks), "--audit", str(tmp_path / "audit.jsonl")]
         words += ["--posture", "edit", "--allow", "shell(touch two)", *agent.options, *more]
-        child = pexpect.spawn(PROGRAM[0], [*PROGRAM[1:], *words], env=env, dimensions=(45, 120))
+        child: Any = pexpect.spawn(PROGRAM[0], [*PROGRAM[1:], *words], env=env, dimensions=(45, 120))
         child.delaybeforesend = None
         try:
             person = Person(child)

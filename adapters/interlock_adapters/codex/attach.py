@@ -136,6 +136,8 @@ class Dialect:
         del channel
         params = HookParams.model_validate_json(body)
         told = params.arguments
+        if params.name not in EVENTS:
+            raise ValueError(f"there is no hook {params.name!r}")
         self._main = self._main or params.meta.thread
         agent = MAIN_AGENT if params.meta.thread in {None, self._main} else str(params.meta.thread)
         return Heard(EVENTS[params.name], told.name, told.input, agent, told.id, told.cwd)
