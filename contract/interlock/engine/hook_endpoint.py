@@ -21,16 +21,20 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import anyio
-import h11
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import SocketAttribute
 from pydantic_core import from_json
 
 from interlock.adapter import Endpoint, Place
 from interlock.engine.guardian import held
 from interlock.engine.mcp_hook import HookCalled, NotMcp, Said, answer, read
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteStream
+
+    from interlock.engine.http_exchange import Exchange
 
 __all__ = ["HookDesk", "HookEndpoints"]
 
@@ -39,7 +43,6 @@ LONGEST_BODY = 64 * 1024 * 1024
 """Bytes of one request."""
 HELD_AT_MOST = 4 * LONGEST_BODY
 """Bytes of all requests that are not answered yet."""
-LONGEST_HEAD = 64 * 1024
 HEAD_WITHIN = 10.0
 """Seconds that a caller has until it has shown its token."""
 BODY_WITHIN = 60.0
@@ -48,11 +51,6 @@ DOORMEN = 64
 CALLERS_HELD = 64
 """Connections of one run that outlive us until the agent is gone; each is a descriptor of the guardian."""
 BACKLOG = 1024
-FAILED = 400
-"""From this HTTP status on."""
-_CHUNK = 1 << 18
-
-_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, h11.RemoteProtocolError)
 
 
 class HookDesk(Protocol):
@@ -92,7 +90,7 @@ class _Call:
             self.data = data
             self.waiting.cancel()
 
-    async def wait(self, exchange: _Exchange) -> None:
+    async def wait(self, exchange: Exchange) -> None:
         """Wait for the answer, or until the caller closes the connection."""
         with self.waiting:
             await exchange.closed()
@@ -117,6 +115,8 @@ class HookEndpoints:
         self._strangers = 0
         self._callers = 0
         self._doormen: anyio.CapacityLimiter
+        self._exchange: type[Exchange]
+        self._gone: tuple[type[Exception], ...]
         if len(self._endpoints) != len(endpoints) or any(not name.isidentifier() for name in self._endpoints):
             raise ValueError("endpoints need names of their own, made of letters, digits and `_`")
         if missing := self._endpoints.keys() - refusals.keys():
@@ -126,6 +126,10 @@ class HookEndpoints:
         """Take a port, from which moment on callers may come, and make the tokens; raises OSError."""
         if not self._endpoints:
             return
+        # most runs have no endpoint, and once the agent runs nothing is loaded any more
+        from interlock.engine.http_exchange import GONE, Exchange  # noqa: PLC0415
+
+        self._exchange, self._gone = Exchange, GONE
         self._doormen = anyio.CapacityLimiter(DOORMEN)
         self._listener = await anyio.create_tcp_listener(
             local_host=HOST, local_port=0, backlog=BACKLOG, reuse_port=False
@@ -168,20 +172,20 @@ class HookEndpoints:
     # ---- one connection ----------------------------------------------------------------------------------------------
 
     async def _converse(self, stream: ByteStream) -> None:
-        exchange = _Exchange(stream)
+        exchange = self._exchange(stream)
         try:
             async with stream:
                 endpoint = await self._admit(exchange)
                 if endpoint is not None:
                     await self._known(stream, endpoint, exchange)
-        except _GONE:
+        except self._gone:
             return  # nobody is left to be answered
         except Exception as error:  # noqa: BLE001  # one call that we fail ends the run, as a decision
             self._desk.trouble("a call of the agent could not be answered", error)
         finally:
             self._held -= exchange.held
 
-    async def _known(self, stream: ByteStream, endpoint: Endpoint | None, exchange: _Exchange) -> None:
+    async def _known(self, stream: ByteStream, endpoint: Endpoint | None, exchange: Exchange) -> None:
         """All requests of a caller that has shown its token; of so many at a time, no more are held for."""
         async with AsyncExitStack() as stack:
             if self._callers < CALLERS_HELD:
@@ -198,14 +202,14 @@ class HookEndpoints:
     def _forget(self) -> None:
         self._callers -= 1
 
-    async def _admit(self, exchange: _Exchange) -> Endpoint | None:
+    async def _admit(self, exchange: Exchange) -> Endpoint | None:
         """As `_called`, of a caller that is not known yet and gets `HEAD_WITHIN` seconds."""
         async with self._doormen:
             with anyio.move_on_after(HEAD_WITHIN):
                 return await self._called(exchange)
         return None
 
-    async def _called(self, exchange: _Exchange) -> Endpoint | None:
+    async def _called(self, exchange: Exchange) -> Endpoint | None:
         """The endpoint that was called by somebody who knows its token; anybody else is sent away."""
         head = await exchange.head()
         name = head.target.decode("latin-1").partition("?")[0].removeprefix("/")
@@ -223,7 +227,7 @@ class HookEndpoints:
             what = f"the endpoint {name!r}" if name else "no endpoint of ours"
             self._desk.stranger(f"somebody who does not know its token called {what} and was turned away")
 
-    async def _serve(self, endpoint: Endpoint, exchange: _Exchange) -> None:
+    async def _serve(self, endpoint: Endpoint, exchange: Exchange) -> None:
         if exchange.method != b"POST":
             await exchange.send(405, b"")
             return
@@ -242,7 +246,7 @@ class HookEndpoints:
                 decision = await self._decision(endpoint.name, call, exchange, once=True)
                 await exchange.send(200, answer(id_, self._text(endpoint.name, decision)))
 
-    async def _body(self, exchange: _Exchange) -> bytes | None:
+    async def _body(self, exchange: Exchange) -> bytes | None:
         """The whole body; None where it does not come to an end."""
         body = bytearray()
         with anyio.move_on_after(BODY_WITHIN):
@@ -269,7 +273,7 @@ class HookEndpoints:
             self._desk.trouble("an answer is no text", error)
             return self._refusals[channel].decode("utf-8", "replace")
 
-    async def _decision(self, channel: str, body: bytes, exchange: _Exchange, *, once: bool = False) -> bytes:
+    async def _decision(self, channel: str, body: bytes, exchange: Exchange, *, once: bool = False) -> bytes:
         """What the codec replies, or the refusal; the caller may hang up meanwhile."""
         refusal = self._refusals[channel]
         if self._refusing and self._cannot_be_refused(channel, body):
@@ -295,74 +299,3 @@ class HookEndpoints:
             self._desk.hung_up(channel, key)
             return refusal
         return call.data
-
-
-class _Exchange:
-    """HTTP requests and their answers, in turn; raises what `_GONE` lists when the caller is gone or speaks no HTTP."""
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
-        self.method = b""
-        self.held = 0
-        """Bytes of the body of the request in turn."""
-
-    async def head(self) -> h11.Request:
-        """The request without its body."""
-        event = await self._next()
-        if not isinstance(event, h11.Request):
-            raise anyio.EndOfStream
-        self.method = event.method
-        return event
-
-    async def piece(self) -> bytes | None:
-        """The next piece of the body; None at its end."""
-        if self._connection.they_are_waiting_for_100_continue:
-            await self._send(h11.InformationalResponse(status_code=100, headers=[]))
-        event = await self._next()
-        if isinstance(event, h11.Data):
-            return bytes(event.data)
-        if isinstance(event, h11.EndOfMessage):
-            return None
-        raise anyio.EndOfStream
-
-    async def closed(self) -> None:
-        """Wait until the caller closes the connection; the start of a next request is kept for its turn."""
-        try:
-            while len(self._connection.trailing_data[0]) < LONGEST_HEAD:
-                self._connection.receive_data(await self._stream.receive(_CHUNK))
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-        await anyio.sleep_forever()
-
-    async def send(self, status: int, body: bytes) -> None:
-        """The whole answer; nothing follows one that is no success."""
-        headers = [("content-length", str(len(body)))]
-        if status >= FAILED:
-            headers.append(("connection", "close"))
-        if body:
-            headers.append(("content-type", "application/json"))
-        await self._send(h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
-
-    async def next(self) -> bool:
-        """Wait for the next request; False where the caller or our answer said that there is none."""
-        if self._connection.our_state is not h11.DONE or self._connection.their_state is not h11.DONE:
-            return False
-        self._connection.start_next_cycle()
-        if not self._connection.trailing_data[0]:
-            self._connection.receive_data(await self._stream.receive(_CHUNK))
-        return True
-
-    async def _next(self) -> h11.Event | type[h11.PAUSED]:
-        while True:
-            event = self._connection.next_event()
-            if not isinstance(event, type):
-                return event
-            if event is not h11.NEED_DATA:
-                return h11.PAUSED
-            self._connection.receive_data(await self._stream.receive(_CHUNK))
-
-    async def _send(self, *events: h11.Event) -> None:
-        data = b"".join(self._connection.send(event) or b"" for event in events)
-        if data:
-            await self._stream.send(data)
