@@ -1,7 +1,13 @@
-"""Which test on the real Claude Code shows each thing that its adapter claims.
+"""What adapters claim, and which test on the real CLI shows each thing that those of Claude and Copilot's server do.
 
 `file::function`, relative to `tests`; every one of them runs on the oldest and on the newest pinned version.
 """
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from interlock.capabilities import EVERY_KIND, Capabilities
 
 CALLS = "live/test_claude_calls.py::test_"
 OUTPUTS = "live/test_claude_outputs.py::test_"
@@ -207,3 +213,35 @@ COPILOT_SERVER: dict[str, tuple[str, ...]] = {
     ),
     "hole:a call whose arguments are no JSON": (f"{SERVER_CALLS}arguments_that_are_no_json_run_nothing",),
 }
+
+NO_CLAIMS = {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}
+"""Names, and admissions."""
+
+
+def claims(can: Capabilities) -> Iterator[str]:
+    """All that a transport says it can do, and each hole that it says it closes."""
+    for name in sorted(set(type(can).model_fields) - NO_CLAIMS):
+        match getattr(can, name):
+            case bool(offered):
+                yield from [name] if offered else []
+            case str(sight):
+                yield from [f"{name}:{sight}"] if sight != "none" else []
+            case frozenset() | tuple() as several if name == "holes":
+                yield from (f"hole:{hole.what}" for hole in several if hole.closed_by)
+            case frozenset() as kinds if kinds == EVERY_KIND:
+                yield name
+            case frozenset() | tuple() as several:
+                yield from (f"{name}:{one}" for one in several)
+            case other:
+                raise TypeError(f"what kind of claim is {name}={other!r}?")
+
+
+def fixtures_of(tests: Path, shown_by: str) -> set[str]:
+    """The arguments of the test `file::function`, whose file is relative to a folder; raises where it is not there."""
+    file, _, name = shown_by.partition("::")
+    module = ast.parse((tests / file).read_text(encoding="utf-8"))
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = [node for node in functions if node.name == name]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} tests are named {shown_by}")
+    return {argument.arg for argument in found[0].args.args}

@@ -1,7 +1,7 @@
 """The rest of what the adapter of Codex claims, and for each claim of its transports a test on the real CLI."""
 
-import ast
 import json
+import runpy
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from interlock import Allow, Approve, Deny, DenyCall
-from interlock.capabilities import EVERY_KIND, Capabilities
 from interlock.events import ApprovalRequested, ToolFinished
 from interlock_adapters.codex import adapter
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
@@ -22,6 +21,8 @@ DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
 OUTSIDE = {"sandbox_permissions": "require_escalated", "justification": "must"}
 TESTS = Path(__file__).parent
+SHARED = runpy.run_path(str(TESTS / "evidence.py"))
+claims, fixtures_of = SHARED["claims"], SHARED["fixtures_of"]
 
 
 def shell(command: str, call_id: str = "c1", **more: object) -> ToolCall:
@@ -265,28 +266,6 @@ async def test_a_patch_that_does_not_apply_shows_nothing_of_the_file(codex, poli
     assert [event.status for event in played.of(ToolFinished)] == ["error"]
 
 
-NO_CLAIMS = {"agent", "transport", "versions", "tamperable", "absent", "unbacked"}
-"""Names, and admissions."""
-
-
-def claims(can: Capabilities) -> Iterator[str]:
-    """All that a transport says it can do, and each hole that it says it closes."""
-    for name in sorted(set(type(can).model_fields) - NO_CLAIMS):
-        match getattr(can, name):
-            case bool(offered):
-                yield from [name] if offered else []
-            case str(sight):
-                yield from [f"{name}:{sight}"] if sight != "none" else []
-            case frozenset() | tuple() as several if name == "holes":
-                yield from (f"hole:{hole.what}" for hole in several if hole.closed_by)
-            case frozenset() as kinds if kinds == EVERY_KIND:
-                yield name
-            case frozenset() | tuple() as several:
-                yield from (f"{name}:{one}" for one in several)
-            case other:
-                raise TypeError(f"what kind of claim is {name}={other!r}?")
-
-
 @pytest.mark.parametrize("transport", adapter.transports, ids=lambda transport: transport.name)
 def test_every_claim_has_evidence_and_nothing_else_has(transport):
     assert sorted(claims(transport.capabilities)) == sorted(EVIDENCE[transport.name])
@@ -296,8 +275,4 @@ def test_every_claim_has_evidence_and_nothing_else_has(transport):
     "shown_by", sorted({one for of in EVIDENCE.values() for found in of.values() for one in found})
 )
 def test_the_evidence_is_a_test_on_the_real_cli(shown_by):
-    file, _, name = shown_by.partition("::")
-    module = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    found = [node for node in module.body if isinstance(node, ast.AsyncFunctionDef) and node.name == name]
-    assert len(found) == 1, shown_by
-    assert "codex" in {argument.arg for argument in found[0].args.args}, f"{shown_by} drives no real CLI"
+    assert "codex" in fixtures_of(TESTS, shown_by), f"{shown_by} drives no real CLI"

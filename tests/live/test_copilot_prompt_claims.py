@@ -1,6 +1,5 @@
 """What the adapter of Copilot claims of prompts, and for each claim a test on the real CLI."""
 
-import ast
 import json
 import runpy
 import threading
@@ -18,7 +17,8 @@ from interlock_fixtures.scripted_model import Text, ToolCall, Turn
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
 TESTS = Path(__file__).parent
-claims = runpy.run_path(str(TESTS / "test_codex_claims.py"))["claims"]
+SHARED = runpy.run_path(str(TESTS / "evidence.py"))
+claims, fixtures_of = SHARED["claims"], SHARED["fixtures_of"]
 
 CALLS = "test_copilot_prompt.py::test_"
 OUTPUTS = "test_copilot_prompt_outputs.py::test_"
@@ -181,8 +181,4 @@ def test_every_claim_has_evidence_and_nothing_else_has():
 
 @pytest.mark.parametrize("shown_by", sorted({one for found in EVIDENCE.values() for one in found}))
 def test_the_evidence_is_a_test_on_the_real_cli(shown_by):
-    file, _, name = shown_by.partition("::")
-    module = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    found = [node for node in module.body if isinstance(node, ast.AsyncFunctionDef) and node.name == name]
-    assert len(found) == 1, shown_by
-    assert {"copilot", "play"} & {argument.arg for argument in found[0].args.args}, f"{shown_by} drives no real CLI"
+    assert {"copilot", "play"} & fixtures_of(TESTS, shown_by), f"{shown_by} drives no real CLI"
