@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from interlock.actions import Action, Ask, Consult, Emit, Key, Send, Stage, Suspicion, Verdict, Wake, Withdraw
 from interlock.approval import Answer
-from interlock.events import Notice, ToolRequested
+from interlock.events import ToolRequested
 from interlock.framing.bounded import Bounded
+from interlock.framing.reports import warning
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude import wire
@@ -77,7 +78,7 @@ class Asks:
                 yield from self.served.asked(message)
             case subtype:
                 yield Send(wire.failure(message.request_id, f"{subtype} is not served"))
-                yield _notice("unknown_request", f"the agent asked for {subtype!r}, which was refused")
+                yield warning("unknown_request", f"the agent asked for {subtype!r}, which was refused")
 
     def repeated(self, request_id: str) -> bool:
         """The CLI repeats an answer that it was given; False if it cannot be ours, or came a second time."""
@@ -101,7 +102,7 @@ class Asks:
             told = HookCallback.model_validate(message.request).input
         except ValidationError as error:
             yield Send(refusal)
-            yield _notice("unreadable_hook", str(error))
+            yield warning("unreadable_hook", str(error))
             return
         match told.hook_event_name:
             case "PreToolUse":
@@ -110,7 +111,7 @@ class Asks:
                 yield from self._after(message.request_id, told)
             case other:
                 yield Send(refusal)
-                yield _notice("unknown_hook", f"a hook came for {other!r}, which was refused")
+                yield warning("unknown_hook", f"a hook came for {other!r}, which was refused")
 
     def _before(self, request_id: str, told: HookInput, refusal: bytes) -> Iterator[Action]:
         state, call = self._call(told, told.tool_input, told.cwd)
@@ -143,7 +144,7 @@ class Asks:
             told = CanUseTool.model_validate(message.request)
         except ValidationError as error:
             yield Send(refusal)
-            yield _notice("unreadable_question", str(error))
+            yield warning("unreadable_question", str(error))
             return
         native: JsonValue = told.input
         state, call = self._call(told, native, None)
@@ -160,7 +161,7 @@ class Asks:
         except ValidationError as error:
             state.denied_by = ""
             yield Send(pending.refusal)
-            yield _notice("unreadable_question", str(error))
+            yield warning("unreadable_question", str(error))
             return
         self._open[pending.key, None] = pending
         yield Ask(pending.key, items)
@@ -203,7 +204,7 @@ class Asks:
             reply = answer(pending, verdict)
         except Exception as error:  # noqa: BLE001 -- whatever went wrong here, the call must not run for it
             reply = fallback(pending)
-            yield _notice("unanswerable", f"{pending.call.tool_name}: {error}")
+            yield warning("unanswerable", f"{pending.call.tool_name}: {error}")
         self._note(pending, reply)
         yield from self._written(pending, reply)
 
@@ -235,7 +236,3 @@ class Asks:
                 self.intent.unreplaceable = pending.call.tool_name
                 yield self.interrupt()
                 yield Wake(WITHHOLDING, WITHHOLDING_LIMIT)
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

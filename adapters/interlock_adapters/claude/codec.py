@@ -14,8 +14,9 @@ from interlock.actions import Action, Emit, Ending, Key, RunDone, Send, Stage, S
 from interlock.adapter import Order
 from interlock.approval import Answer
 from interlock.events import BaseEvent, Notice, Raw, UsageUpdated
-from interlock.framing.json_objects import NotJson, parse_object, readable
+from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
+from interlock.framing.reports import Noise, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
@@ -35,8 +36,6 @@ from interlock_adapters.claude.wire import ApiRetry, ControlRequest, ControlResp
 
 __all__ = ["ClaudeCodec"]
 
-NOISE_KEPT = 4096
-"""Bytes of stdout that are kept of what was no message."""
 NEXT_TURN_LIMIT = 30.0
 """Seconds until the turn of a message that came too late has begun."""
 DOUBT_LIMIT = 3.0
@@ -73,7 +72,7 @@ class ClaudeCodec:
         self._began = False
         self._done = False
         self._understood = False
-        self._noise = b""
+        self._noise = Noise()
         self._sent: set[str] = set()
         self._interrupts = 0
         self._handlers: Mapping[str, Callable[[Object], Iterator[Action]]] = {
@@ -140,7 +139,7 @@ class ClaudeCodec:
         """The interrupt that withholds an output was not followed, or no turn began for a message that came late."""
         if self._held is not None and key == self._turn_key():
             words = f"the agent took {self._messages.waiting} of the messages that were sent to it not up"
-            return (_notice("message_lost", words), *self._end(self._held))
+            return (warning("message_lost", words), *self._end(self._held))
         if key != WITHHOLDING or self._done:
             return ()
         return (Stop(Reason.UNREPLACEABLE, "an output had to be withheld, and the agent did not stop when told to"),)
@@ -148,7 +147,7 @@ class ClaudeCodec:
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """This transport has no endpoint."""
         del body
-        return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+        return (not_ours(channel, key),)
 
     def _turn_key(self) -> str:
         return f"turn-{self._turns}"
@@ -214,14 +213,13 @@ class ClaudeCodec:
 
     def _line(self, line: bytes | Oversized) -> Sequence[Action]:
         if isinstance(line, Oversized):
-            text = f"a line of {line.length} bytes is over the limit and was dropped: {readable(line.head)}"
-            return (_notice("line_too_long", text),)
+            return (too_long(line),)
         if not line.strip():
             return ()
         message = parse_object(line)
         if isinstance(message, NotJson):
-            self._noise = (self._noise + line + b"\n")[-NOISE_KEPT:]
-            return (_notice("stdout_noise", message.text),)
+            self._noise.keep(line)
+            return (warning("stdout_noise", message.text),)
         self._understood = True
         return self._handled(cast("Object", message))
 
@@ -346,11 +344,7 @@ class ClaudeCodec:
             return Status.FAILED, Reason.DENIED, intent.denied
         if intent.interrupted:
             return Status.CANCELLED, None, ""
-        how = f"exit {code}" if signal is None else f"signal {signal}"
-        if not self._understood and self._noise:
-            noise = self._noise.decode("utf-8", "replace").strip()
-            return Status.FAILED, Reason.PROTOCOL, f"no message came, only text ({how}): {noise}"
-        return Status.FAILED, Reason.CRASHED, f"the agent ended without a result ({how})"
+        return self._noise.crash(code, signal, spoke=self._understood)
 
 
 def _gathered(out: list[Action], events: list[BaseEvent], action: Action) -> list[BaseEvent]:
@@ -362,7 +356,3 @@ def _gathered(out: list[Action], events: list[BaseEvent], action: Action) -> lis
         out.append(Emit(events))
     out.append(action)
     return []
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from interlock.actions import Action, Emit, Ready, Send, Stop
+from interlock.actions import Action, Ready, Send, Stop
 from interlock.adapter import Order
 from interlock.capabilities import Unmet
-from interlock.events import Notice
+from interlock.framing.reports import warning
 from interlock.model import JsonValue, same_json
 from interlock.outcome import Reason
 from interlock_adapters.claude import wire
@@ -90,11 +90,11 @@ class Handshake:
         known = {*self.order.request.mcp_servers, *self.order.needs.servers}
         failed = [server.name for server in init.mcp_servers if server.name in known and server.status == "failed"]
         if failed and not self._began:
-            yield _warning("mcp_server_failed", f"MCP servers that do not work: {', '.join(failed)}")
+            yield warning("mcp_server_failed", f"MCP servers that do not work: {', '.join(failed)}")
         strangers = [server.name for server in init.mcp_servers if server.name not in known]
         if strangers:
             names = ", ".join(strangers)
-            yield _warning("unexpected_mcp_servers", f"MCP servers that were not asked for: {names}")
+            yield warning("unexpected_mcp_servers", f"MCP servers that were not asked for: {names}")
         self._began = True
 
     def _hook(self, name: str) -> dict[str, object]:
@@ -137,15 +137,11 @@ def _version(version: str) -> Iterator[Action]:
         case "older" | "unknown":
             yield _stop("binary", version, f"Claude Code {version} is older than {OLDEST}, the oldest that was tested")
         case "newer":
-            yield _warning(
+            yield warning(
                 "untested_version", f"Claude Code {version} is newer than {NEWEST}, the newest that was tested"
             )
         case "tested":
             return
-
-
-def _warning(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])
 
 
 def _stop(name: str, value: str, reason: str) -> Stop:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from interlock.actions import Action, Emit, Send, Serve, Suspicion
-from interlock.events import Notice
+from interlock.actions import Action, Send, Serve, Suspicion
 from interlock.framing.bounded import Bounded
+from interlock.framing.reports import warning
 from interlock.model import JsonValue
 from interlock_adapters.claude import wire
 from interlock_adapters.claude.calls import Calls
@@ -36,7 +36,7 @@ class Served:
         if not isinstance(server, str) or server not in self.servers or not isinstance(told, dict):
             yield Send(wire.failure(message.request_id, f"{server!r} is no server of this run"))
             words = f"the agent spoke to an MCP server {server!r}, which is not one of this run"
-            yield Emit([Notice(level="warning", code="unknown_request", message=words)])
+            yield warning("unknown_request", words)
         elif told.get("method") == "tools/call" and not self._let_through(server, told):
             error = {"code": REFUSED, "message": "nobody has decided about this call"}
             refusal = {"jsonrpc": "2.0", "id": told.get("id"), "error": error}

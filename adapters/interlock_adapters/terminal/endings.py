@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from interlock.actions import Ending
+from interlock.framing.reports import how_ended
 from interlock.outcome import Reason, Status, Usage
 from interlock_adapters.terminal.profile import Ends, Profile
 
@@ -40,8 +41,7 @@ def _judge(ends: Ends, code: int | None, signal: int | None, told: str) -> tuple
             words = match.groupdict().get("message") or match.group()
             return Status.FAILED, failure.reason, words
     if signal is not None or code not in ends.statuses:
-        how = f"exit {code}" if signal is None else f"signal {signal}"
-        return Status.FAILED, Reason.CRASHED, f"the agent ended with {how}"
+        return Status.FAILED, Reason.CRASHED, f"the agent ended with {how_ended(code, signal)}"
     if ends.marker is not None and not re.search(ends.marker, told, re.MULTILINE):
         return Status.FAILED, ends.missing, f"the agent ended without the sign that it had done (exit {code})"
     return Status.COMPLETED, None, ""

@@ -14,9 +14,10 @@ from interlock.actions import Action, Emit, Ending, Key, Ready, RunDone, Stage, 
 from interlock.adapter import Codec, LadderStep, Launch, Order, VersionRange
 from interlock.approval import Answer
 from interlock.capabilities import Capabilities, Unmet
-from interlock.events import Notice, Raw
-from interlock.framing.json_objects import NotJson, parse_object, readable
+from interlock.events import Raw
+from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
+from interlock.framing.reports import how_ended, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.tools import ToolCall
@@ -92,18 +93,17 @@ class LineCodec:
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """Without a terminal message it crashed."""
         del files
-        how = f"exit {code}" if signal is None else f"signal {signal}"
-        return self.finish(Ending(Status.FAILED, Reason.CRASHED, f"the agent ended without a result ({how})"))
+        message = f"the agent ended without a result ({how_ended(code, signal)})"
+        return self.finish(Ending(Status.FAILED, Reason.CRASHED, message))
 
     def _line(self, line: bytes | Oversized) -> Sequence[Action]:
         if isinstance(line, Oversized):
-            text = f"a line of {line.length} bytes is over the limit and was dropped: {readable(line.head)}"
-            return (Emit([Notice(level="warning", code="line_too_long", message=text)]),)
+            return (too_long(line),)
         if not line.strip():
             return ()
         message = parse_object(line)
         if isinstance(message, NotJson):
-            return (Emit([Notice(level="warning", code="stdout_noise", message=message.text)]),)
+            return (warning("stdout_noise", message.text),)
         known = cast("dict[str, JsonValue]", message)
         actions = self.message(known)
         return (Emit([Raw(data=known)]),) if actions is None else actions

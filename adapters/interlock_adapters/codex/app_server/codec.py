@@ -13,10 +13,11 @@ from dataclasses import replace
 from interlock.actions import Action, Emit, Ending, Key, Reply, RunDone, Send, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
-from interlock.events import BaseEvent, Notice, SubagentFinished, TextDelta
+from interlock.events import Notice, SubagentFinished, TextDelta
 from interlock.framing import jsonrpc
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Peer, Rejected, UnknownId
 from interlock.framing.lines import LineFramer, Oversized
+from interlock.framing.reports import Noise, joined, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.permission import Backstop, Posture
@@ -35,8 +36,6 @@ from interlock_adapters.codex.app_server.wire import PIECE_MARK, Turn, TurnError
 
 __all__ = ["AppServerCodec"]
 
-NOISE_KEPT = 4096
-"""Bytes of stdout that are kept of what was no message."""
 SETTLING = "settling"
 SETTLING_LIMIT = 1.5
 """Seconds after a turn for its commands to be ended, if it was interrupted, and for late messages to be answered."""
@@ -68,7 +67,7 @@ class AppServerCodec:
         self._done = False
         self._told_to_end = False
         self._held: Ending | None = None
-        self._noise = b""
+        self._noise = Noise()
 
     # ---- What we say ------------------------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class AppServerCodec:
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """A hook of the agent."""
         if channel != hooks.ENDPOINT:
-            return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+            return (not_ours(channel, key),)
         try:
             return list(self._hooks.called(key, body))
         except Exception as error:  # noqa: BLE001 -- a fault of ours must not let a call through
@@ -180,13 +179,13 @@ class AppServerCodec:
         """Bytes of stdout, in pieces of any size."""
         if channel != "stdout":
             return ()
-        return _joined(action for line in self._framer.feed(data) for action in self._line(line))
+        return joined(action for line in self._framer.feed(data) for action in self._line(line))
 
     def eof(self, channel: str) -> Sequence[Action]:
         """The unterminated rest is a line of its own."""
         if channel != "stdout":
             return ()
-        return _joined(action for line in self._framer.close() for action in self._line(line))
+        return joined(action for line in self._framer.close() for action in self._line(line))
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """Without the end of a turn the process crashed, unless we ended it."""
@@ -208,17 +207,11 @@ class AppServerCodec:
             return Status.FAILED, Reason.DENIED, self._intent.denied
         if self._intent.interrupted:
             return Status.CANCELLED, None, ""
-        how = f"exit {code}" if signal is None else f"signal {signal}"
-        if self._handshake.version is None and self._noise:
-            noise = self._noise.decode("utf-8", "replace").strip()
-            return Status.FAILED, Reason.PROTOCOL, f"no message came, only text ({how}): {noise}"
-        return Status.FAILED, Reason.CRASHED, f"the agent ended without a result ({how})"
+        return self._noise.crash(code, signal, spoke=self._handshake.version is not None)
 
     def _line(self, line: bytes | Oversized) -> Sequence[Action]:
         if isinstance(line, Oversized):
-            head = line.head.decode("utf-8", "replace")
-            text = f"a line of {line.length} bytes is over the limit and was dropped: {head}"
-            return (_notice("line_too_long", text),)
+            return (too_long(line),)
         if line.startswith(PIECE_MARK) and (piece := text_piece(line)) is not None:
             return (Emit([TextDelta(text=piece[1], agent_id=self._calls.agent_of(piece[0]))]),)
         if not line.strip():
@@ -259,8 +252,8 @@ class AppServerCodec:
             case Rejected(request, method, reason):
                 yield Suspicion("unknown_answer", f"the request {request!r} ({method}) is {reason}")
             case Malformed(text, _):
-                self._noise = (self._noise + line + b"\n")[-NOISE_KEPT:]
-                yield _notice("stdout_noise", text)
+                self._noise.keep(line)
+                yield warning("stdout_noise", text)
 
     def _replied(self, reply: jsonrpc.Reply) -> Iterator[Action]:
         if self._handshake.expects(reply.method):
@@ -287,7 +280,7 @@ class AppServerCodec:
             case method if self._handshake.expects(method):
                 yield from self._handshake.failed(failure)
             case method:
-                yield _notice("request_failed", f"{method}: {failure.message}")
+                yield warning("request_failed", f"{method}: {failure.message}")
 
     def _noted(self, method: str, params: JsonValue, line: bytes) -> Iterator[Action]:
         match method:
@@ -354,7 +347,7 @@ class AppServerCodec:
     def _end(self, ending: Ending) -> Iterator[Action]:
         self._done, self._held, self._turn = True, None, None
         if lost := len(self._steering) + len(self._late) + len(self._early):
-            yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
+            yield warning("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
         self._steering, self._late, self._early = {}, [], []
         yield RunDone(replace(ending, version=self._handshake.version))
 
@@ -378,24 +371,3 @@ def _plain(params: object) -> JsonValue:
     """What came out of a JSON parser is JSON."""
     value: JsonValue = params  # type: ignore[assignment]  # the parser's own type is `object`
     return value
-
-
-def _joined(actions: Iterator[Action]) -> list[Action]:
-    """Events that follow each other become one `Emit`."""
-    out: list[Action] = []
-    events: list[BaseEvent] = []
-    for action in actions:
-        if isinstance(action, Emit):
-            events += action.events
-            continue
-        if events:
-            out.append(Emit(events))
-            events = []
-        out.append(action)
-    if events:
-        out.append(Emit(events))
-    return out
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

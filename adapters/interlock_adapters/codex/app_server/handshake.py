@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from interlock.actions import Action, Emit, Ready, Send, Stop
+from interlock.actions import Action, Ready, Send, Stop
 from interlock.adapter import Order, Place
 from interlock.capabilities import Unmet
-from interlock.events import Notice
 from interlock.framing.jsonrpc import Failure, Peer, Reply
+from interlock.framing.reports import warning
 from interlock.model import JsonValue, same_json
 from interlock.outcome import Reason
 from interlock.permission import Backstop
@@ -68,7 +68,7 @@ class Handshake:
     def failed(self, failure: Failure) -> Iterator[Action]:
         """The server says no to one of the requests; that it cannot tell who is logged in, the first turn will show."""
         if failure.method == "account/read":
-            yield Emit([Notice(level="warning", code="login_unconfirmed", message=failure.message)])
+            yield warning("login_unconfirmed", failure.message)
             yield self._begin()
             return
         self.stopped = True
@@ -110,7 +110,7 @@ class Handshake:
                 return
             case "newer":
                 message = f"Codex {self.version} is newer than {NEWEST}, the newest that was tested"
-                yield Emit([Notice(level="warning", code="untested_version", message=message)])
+                yield warning("untested_version", message)
             case "tested":
                 pass
         yield Send(self.peer.notify("initialized") + b"\n")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from interlock.actions import Action, Consult, Emit, Key, Reply, Stage, Suspicion, Verdict, Wake, Withdraw
-from interlock.events import Notice
+from interlock.framing.reports import warning
 from interlock.model import JsonValue
 from interlock_adapters.codex import hooks
 from interlock_adapters.codex.app_server.answers import FAULT, HookAnswer, HookAsked, Wrapping, answer_hook
@@ -238,7 +238,7 @@ class HookCalls:
         except Exception as error:  # noqa: BLE001 -- whatever went wrong here, the call must not run for it
             shown = FAULT if stage == "after" else None
             answer = HookAnswer(hooks.REFUSAL, False, FAULT, shown)
-            yield Emit([Notice(level="warning", code="unanswerable", message=f"{asked.state.name}: {error}")])
+            yield warning("unanswerable", f"{asked.state.name}: {error}")
         if key in self._unjudged and stage == "after":
             yield from self._judged(asked, answer)
             return

@@ -33,9 +33,10 @@ from interlock.actions import (
     Withdraw,
 )
 from interlock.approval import Answer
-from interlock.events import Notice, ToolFinished
+from interlock.events import ToolFinished
 from interlock.framing.jsonrpc import Call, Id, Peer, UnknownId
 from interlock.framing.patch import touched
+from interlock.framing.reports import warning
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall
 from interlock_adapters.codex.app_server.answers import answer_outside, answer_question, items_of
@@ -115,9 +116,7 @@ class Requests:
 
     def refuse(self, message: Call) -> Iterator[Action]:
         """No, whatever it is."""
-        yield Emit(
-            [Notice(level="warning", code="request_refused", message=f"the agent asked for {message.method}: refused")]
-        )
+        yield warning("request_refused", f"the agent asked for {message.method}: refused")
         if message.method in _REFUSALS:
             yield from self._respond(message.id, _REFUSALS[message.method])
             return

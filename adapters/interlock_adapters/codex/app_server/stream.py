@@ -17,7 +17,6 @@ from interlock.events import (
     Compacted,
     FileChange,
     FilesChanged,
-    Notice,
     PlanEntry,
     PlanUpdated,
     RateLimited,
@@ -33,6 +32,7 @@ from interlock.events import (
 )
 from interlock.framing.bounded import Bounded
 from interlock.framing.json_objects import parse_object
+from interlock.framing.reports import warning
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit
 from interlock.tools import MAIN_AGENT
@@ -281,11 +281,11 @@ class Stream:
         yield Emit([Compacted(agent_id=self._agent(message))])
 
     def _warning(self, message: Object) -> Iterator[Action]:
-        yield Emit([Notice(level="warning", code="agent_warning", message=str(message.get("message")))])
+        yield warning("agent_warning", str(message.get("message")))
 
     def _config_warning(self, message: Object) -> Iterator[Action]:
         words = [str(message[key]) for key in ("summary", "details") if message.get(key)]
-        yield Emit([Notice(level="warning", code="config_warning", message=": ".join(words))])
+        yield warning("config_warning", ": ".join(words))
 
 
 def raw(line: bytes, agent_id: str = MAIN_AGENT) -> Raw:

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from pydantic import ValidationError
 
-from interlock.actions import Action, CloseInput, Emit, Ending, Key, Ready, RunDone, Send, Stage, Suspicion, Verdict
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, Ready, RunDone, Send, Stage, Verdict
 from interlock.adapter import Order
 from interlock.approval import Answer
 from interlock.events import (
@@ -30,6 +30,7 @@ from interlock.events import (
 )
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
+from interlock.framing.reports import how_ended, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.request import NewSession
@@ -41,8 +42,6 @@ from interlock_adapters.codex.tools import PATCH, SHELL, describe, mcp_name
 
 __all__ = ["ExecCodec"]
 
-NOISE_KEPT = 4096
-"""Bytes of stdout that are kept of what was no message."""
 REMEMBERED = 4096
 """Items that are remembered as begun."""
 _REFUSALS = frozenset({"user cancelled MCP tool call", "user rejected MCP tool call"})
@@ -65,7 +64,6 @@ class ExecCodec:
         self._retries = 0
         self._interrupted = False
         self._done = False
-        self._noise = b""
 
     # ---- What we say ------------------------------------------------------------------------------------------------
 
@@ -92,7 +90,7 @@ class ExecCodec:
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """This transport has no endpoint."""
         del body
-        return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+        return (not_ours(channel, key),)
 
     def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
         """Nothing is ever asked."""
@@ -123,7 +121,7 @@ class ExecCodec:
         del files
         if self._done:
             return ()
-        how = f"exit {code}" if signal is None else f"signal {signal}"
+        how = how_ended(code, signal)
         reason, message = Reason.CRASHED, f"the agent ended without a result ({how})"
         if self._session is None and code == 1 and not self._fresh:
             reason, message = Reason.SESSION_NOT_FOUND, f"the agent ended before it went on with the session ({how})"
@@ -133,15 +131,13 @@ class ExecCodec:
 
     def _line(self, line: bytes | Oversized) -> Iterator[Action]:
         if isinstance(line, Oversized):
-            head = line.head.decode("utf-8", "replace")
-            yield _notice("line_too_long", f"a line of {line.length} bytes is over the limit and was dropped: {head}")
+            yield too_long(line)
             return
         if not line.strip():
             return
         found = parse_object(line)
         if isinstance(found, NotJson):
-            self._noise = (self._noise + line + b"\n")[-NOISE_KEPT:]
-            yield _notice("stdout_noise", found.text)
+            yield warning("stdout_noise", found.text)
             return
         message = cast("Object", found)
         try:
@@ -289,7 +285,3 @@ def _json(text: str | None) -> JsonValue:
     except ValueError:
         return None
     return found
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

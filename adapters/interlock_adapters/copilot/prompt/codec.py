@@ -8,12 +8,13 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Suspicion, Verdict, Wake
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
 from interlock.events import Notice, Raw
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
+from interlock.framing.reports import how_ended, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
@@ -75,7 +76,7 @@ class PromptCodec:
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """The agent calls a hook."""
         if channel not in hooks.REFUSALS:
-            return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+            return (not_ours(channel, key),)
         return list(self._hooks.called(channel, key, body))
 
     def hung_up(self, channel: str, key: str) -> Sequence[Action]:
@@ -111,7 +112,7 @@ class PromptCodec:
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """The usage is known only now; of a session that goes on the file counts earlier runs too."""
-        how = f"exit {code}" if signal is None else f"signal {signal}"
+        how = how_ended(code, signal)
         usage = Usage() if self._resumed else usage_in(files.get(USAGE_FILE))
         return self._end(replace(self._ending(how, code), usage=usage))
 
@@ -126,14 +127,13 @@ class PromptCodec:
 
     def _line(self, line: bytes | Oversized) -> Iterator[Action]:
         if isinstance(line, Oversized):
-            head = line.head.decode("utf-8", "replace")
-            yield _notice("line_too_long", f"a line of {line.length} bytes is over the limit and was dropped: {head}")
+            yield too_long(line)
             return
         if not line.strip():
             return
         found = parse_object(line)
         if isinstance(found, NotJson):
-            yield _notice("stdout_noise", found.text)
+            yield warning("stdout_noise", found.text)
             return
         message = cast("Mapping[str, JsonValue]", found)
         try:
@@ -146,7 +146,3 @@ class PromptCodec:
             return
         if message.get("type") == "result" and not self._done:
             yield Wake(EXITING, EXIT_LIMIT)
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

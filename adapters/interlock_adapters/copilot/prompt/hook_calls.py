@@ -41,6 +41,7 @@ from interlock.actions import (
 )
 from interlock.adapter import Order
 from interlock.events import Notice, ToolDecided
+from interlock.framing.reports import warning
 from interlock.model import JsonValue, canonical_json, same_json
 from interlock.outcome import Reason
 from interlock.tools import MAIN_AGENT
@@ -280,7 +281,7 @@ class HookCalls:
         except Exception as error:  # noqa: BLE001 -- whatever went wrong here, the call must not run for it
             asked.state.let_through = False
             message = f"{asked.state.name}: {error}"
-            actions = [Emit([Notice(level="warning", code="unanswerable", message=message)]), *self._unanswered(asked)]
+            actions = [warning("unanswerable", message), *self._unanswered(asked)]
         yield from actions
 
     def _unanswered(self, asked: _Asked) -> Sequence[Action]:

@@ -14,12 +14,13 @@ from typing import cast
 from interlock.actions import Action, Emit, Ending, Key, RunDone, Stage, Stop, Suspicion, Verdict, Wake
 from interlock.adapter import Order
 from interlock.approval import Answer
-from interlock.events import BaseEvent, Notice, Raw
+from interlock.events import Notice, Raw
 from interlock.framing import jsonrpc
 from interlock.framing.content_length import BadHeader, ContentLengthFramer, Frame, Unfinished
 from interlock.framing.json_objects import parse_object, readable
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Rejected, UnknownId
 from interlock.framing.lines import Oversized
+from interlock.framing.reports import Noise, joined, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
@@ -46,8 +47,6 @@ from interlock_adapters.copilot.wire import SessionEvent
 __all__ = ["ServerCodec"]
 
 METHOD_NOT_FOUND = -32601
-NOISE_KEPT = 4096
-"""Bytes of stdout that are kept of what was no message."""
 TRUNCATE = "session.history.truncate"
 SETTLING = "settling"
 SETTLING_LIMIT = 1.5
@@ -93,7 +92,7 @@ class ServerCodec:
         self._aborting = False
         self._done = False
         self._held: Ending | None = None
-        self._noise = b""
+        self._noise = Noise()
 
     # ---- What we say ------------------------------------------------------------------------------------------------
 
@@ -176,7 +175,7 @@ class ServerCodec:
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """This transport has no endpoint."""
         del body
-        return (Suspicion("unknown_answer", f"a request {key!r} came by {channel!r}, which is not ours"),)
+        return (not_ours(channel, key),)
 
     def _turn_key(self) -> str:
         return f"turn-{self._turns}"
@@ -196,13 +195,13 @@ class ServerCodec:
         """Bytes of stdout, in pieces of any size."""
         if channel != "stdout":
             return ()
-        return _joined(action for frame in self._framer.feed(data) for action in self._frame(frame))
+        return joined(action for frame in self._framer.feed(data) for action in self._frame(frame))
 
     def eof(self, channel: str) -> Sequence[Action]:
         """What the end of the stream leaves unfinished."""
         if channel != "stdout":
             return ()
-        return _joined(action for frame in self._framer.close() for action in self._frame(frame))
+        return joined(action for frame in self._framer.close() for action in self._frame(frame))
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """Without an idle session the process crashed, unless we ended it."""
@@ -211,31 +210,24 @@ class ServerCodec:
             return ()
         if self._held is not None:
             return tuple(self._end(self._held))
-        status, reason, words = stopped(self._intent) or self._why_gone(code, signal)
+        crash = self._noise.crash(code, signal, spoke=self._handshake.version is not None)
+        status, reason, words = stopped(self._intent) or crash
         memory = self._memory
         ending = Ending(status, reason, words, session_id=memory.session_id, model=memory.model)
         return tuple(self._end(replace(ending, usage=memory.tokens.usage(of_turn=True))))
-
-    def _why_gone(self, code: int | None, signal: int | None) -> tuple[Status, Reason | None, str]:
-        how = f"exit {code}" if signal is None else f"signal {signal}"
-        if self._handshake.version is None and self._noise:
-            noise = self._noise.decode("utf-8", "replace").strip()
-            return Status.FAILED, Reason.PROTOCOL, f"no message came, only text ({how}): {noise}"
-        return Status.FAILED, Reason.CRASHED, f"the agent ended without a result ({how})"
 
     def _frame(self, frame: Frame) -> Sequence[Action]:
         match frame:
             case bytes():
                 return self._body(frame)
-            case Oversized(length, head):
-                words = f"a message of {length} bytes is over the limit and was dropped: {readable(head)}"
-                return (_notice("line_too_long", words),)
+            case Oversized():
+                return (too_long(frame, "message"),)
             case BadHeader(head):
-                self._noise = (self._noise + head + b"\n")[-NOISE_KEPT:]
-                return (_notice("stdout_noise", readable(head)),)
+                self._noise.keep(head)
+                return (warning("stdout_noise", readable(head)),)
             case Unfinished(head=head):
-                self._noise = (self._noise + head + b"\n")[-NOISE_KEPT:]
-                return (_notice("unfinished_message", readable(head)),)
+                self._noise.keep(head)
+                return (warning("unfinished_message", readable(head)),)
 
     def _body(self, body: bytes) -> Sequence[Action]:
         incoming = self._channel.peer.receive(body)
@@ -284,7 +276,7 @@ class ServerCodec:
             case Rejected(request, method, reason):
                 yield Suspicion("unknown_answer", f"the request {request!r} ({method}) is {reason}")
             case Malformed(text, _):
-                yield _notice("stdout_noise", text)
+                yield warning("stdout_noise", text)
 
     def _asked(self, call: Call) -> Iterator[Action]:
         match call.method:
@@ -296,7 +288,7 @@ class ServerCodec:
                 yield from self._questions.asked(call)
             case method:
                 yield self._channel.refuse(call.id, METHOD_NOT_FOUND, f"{method} is not served")
-                yield _notice("request_refused", f"the agent asked for {method}: refused")
+                yield warning("request_refused", f"the agent asked for {method}: refused")
 
     def _replied(self, reply: jsonrpc.Reply) -> Iterator[Action]:
         if self._handshake.expects(reply.method):
@@ -326,11 +318,11 @@ class ServerCodec:
         elif failure.method == "session.send" and not self._steering.is_ours(failure.id):
             yield from self._end(Ending(Status.FAILED, Reason.BAD_REQUEST, failure.message))
         elif failure.method == TRUNCATE and self._held is not None:
-            yield _notice("output_kept", f"the session still holds what had to be withheld: {failure.message}")
+            yield warning("output_kept", f"the session still holds what had to be withheld: {failure.message}")
             yield from self._end(self._held)
         else:
             self._steering.refused(failure.id)
-            yield _notice("request_failed", f"{failure.method}: {failure.message}")
+            yield warning("request_failed", f"{failure.method}: {failure.message}")
 
     # ---- Events -----------------------------------------------------------------------------------------------------
 
@@ -418,7 +410,7 @@ class ServerCodec:
             return
         self._done, self._held = True, None
         if lost := len(self._steering):
-            yield _notice("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
+            yield warning("message_lost", f"the agent took {lost} of the messages that were sent to it not up")
         self._steering.forget()
         yield RunDone(replace(ending, version=self._handshake.version))
 
@@ -439,24 +431,3 @@ def _json(text: str | None) -> JsonValue:
 def _whole(body: bytes) -> JsonValue:
     """The whole message, which was read before."""
     return cast("JsonValue", parse_object(body))
-
-
-def _joined(actions: Iterator[Action]) -> list[Action]:
-    """Events that follow each other become one `Emit`."""
-    out: list[Action] = []
-    events: list[BaseEvent] = []
-    for action in actions:
-        if isinstance(action, Emit):
-            events += action.events
-            continue
-        if events:
-            out.append(Emit(events))
-            events = []
-        out.append(action)
-    if events:
-        out.append(Emit(events))
-    return out
-
-
-def _notice(code: str, message: str) -> Emit:
-    return Emit([Notice(level="warning", code=code, message=message)])

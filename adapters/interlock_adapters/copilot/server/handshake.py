@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from interlock.actions import Action, Emit, Ready, Send, Stop
+from interlock.actions import Action, Ready, Send, Stop
 from interlock.adapter import Order
 from interlock.capabilities import Unmet
-from interlock.events import Notice
 from interlock.framing.jsonrpc import Failure, Reply
+from interlock.framing.reports import warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason
 from interlock.request import Fork, NewSession, Resume
@@ -91,7 +91,7 @@ class Handshake:
                 return
             case "newer":
                 message = f"Copilot {told.version} is newer than {NEWEST}, the newest that was tested"
-                yield Emit([Notice(level="warning", code="untested_version", message=message)])
+                yield warning("untested_version", message)
             case "tested":
                 pass
         if told.protocol != PROTOCOL:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pydantic import ValidationError
 
 from interlock.actions import Action, Consult, Emit, Key, Stage, Stop, Suspicion, SuspicionKind, Verdict, Wake, Withdraw
-from interlock.events import Notice
 from interlock.framing.jsonrpc import Call, Id
+from interlock.framing.reports import warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason
 from interlock.tools import ToolKind
@@ -264,7 +264,7 @@ class HookCalls:
             answer = answer_hook(asked, verdict, at_once=self.at_once)
         except Exception as error:  # noqa: BLE001 -- whatever went wrong here, the call must not run for it
             answer = _fallback(asked)
-            yield Emit([Notice(level="warning", code="unanswerable", message=f"{asked.state.name}: {error}")])
+            yield warning("unanswerable", f"{asked.state.name}: {error}")
         self._note(asked, answer)
         if answer.interrupt:
             self.intent.denied = answer.reason
