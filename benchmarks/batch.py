@@ -138,7 +138,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes: whether it works")
     parser.add_argument("--row", choices=ROWS, help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--engine", choices=("local", "dask"), default="local", help="dask: two workers, beside local")
     given = parser.parse_args(argv)
+    if given.engine == "dask":
+        from benchmarks import batch_dask  # noqa: PLC0415  # it needs the extra
+
+        return batch_dask.main(quick=given.quick)
     if given.row is None:
         table([10, 100] if given.quick else [10, 100, 1_000, 10_000])
         return 0
