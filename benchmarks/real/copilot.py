@@ -19,6 +19,17 @@ from interlock_fixtures.clis import copilot_cache
 from interlock_fixtures.scripted_model.environment import environment
 
 MODEL = "gpt-4.1"
+_LEAN = {
+    "enableConfigDiscovery": False,
+    "enableFileHooks": False,
+    "enableOnDemandInstructionDiscovery": False,
+    "enableSessionStore": False,
+    "enableSkills": False,
+    "manageScheduleEnabled": False,
+    "memory": {"enabled": False},
+    "skipCustomInstructions": True,
+}
+"""What Interlock has left out of a session too."""
 _OURS = ("--plugin-dir", "--usage-output-file", "--session-id")
 
 
@@ -136,7 +147,7 @@ async def _bare_server(stage: Stage, calls: int) -> None:
         channel = _Channel(process)
         channel.ask("connect")
         where = {"workingDirectory": str(stage.workspace), "model": MODEL, "provider": _provider(stage)}
-        session = channel.ask("session.create", streaming=True, requestPermission=True, **where)["sessionId"]
+        session = channel.ask("session.create", streaming=True, requestPermission=True, **_LEAN, **where)["sessionId"]
         channel.ask("session.permissions.setApproveAll", sessionId=session, enabled=True)
         channel.ask("session.send", sessionId=session, prompt=prompt(calls))
         answers = []
@@ -197,10 +208,10 @@ AGENT = Agent(
     (
         Contestant("bare prompt", _bare_prompt),
         Contestant("interlock prompt", _driven("prompt"), "bare prompt"),
-        Contestant("with a chain after", _driven("prompt", "pre_tool_use", "post_tool_use"), "bare prompt"),
+        Contestant("prompt, with a chain", _driven("prompt", "pre_tool_use", "post_tool_use"), "bare prompt"),
         Contestant("bare server", _bare_server),
         Contestant("interlock server", _driven("server"), "bare server"),
-        Contestant("with a chain before and after", _driven("server", "pre_tool_use", "post_tool_use"), "bare server"),
+        Contestant("server, with a chain", _driven("server", "pre_tool_use", "post_tool_use"), "bare server"),
         Contestant("github-copilot-sdk", _sdk, "bare server", package="github-copilot-sdk"),
     ),
 )
