@@ -6,8 +6,9 @@ import math
 import os
 import shutil
 import socket
-import threading
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from tests.batch.test_workspaces import git
 
 from interlock import Budget, Copy, JournalDamaged, JournalFailed, Retries, Worktree, read_batch
+from interlock.batch import recorder
 from interlock.batch.copying import Copying
 from interlock.batch.options import Options
 from interlock.batch.verdict import Fate, judge
@@ -214,40 +216,40 @@ async def test_a_reset_in_a_year_is_not_waited_for(batches: Any) -> None:
 # ---- copies ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_put_in_place_of_a_name_while_it_is_copied_is_never_followed(tmp_path: Path) -> None:
-    """Names are swapped for links as fast as can be; nothing from outside may come into any copy."""
-    outside, source = tmp_path / "outside", tmp_path / "source"
+swaps: dict[str, Callable[[], None]] = {}
+"""What is done, once, in the moment in which a file or folder of that name is about to be opened."""
+
+
+def _swap(event: str, args: tuple[object, ...]) -> None:
+    """An audit hook stays for good, so there is one."""
+    if swaps and event in {"open", "os.scandir"} and (swap := swaps.pop(str(args[0]).rpartition("/")[2], None)):
+        swap()
+
+
+sys.addaudithook(_swap)
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo", "folder"])
+def test_what_is_put_in_place_of_a_name_while_it_is_copied_is_never_followed(tmp_path: Path, kind: str) -> None:
+    outside, source, target = tmp_path / "outside", tmp_path / "source", tmp_path / "copy"
     for folder in (outside, source, source / "folder"):
         folder.mkdir()
     (outside / "secret").write_text("secret")
-    over = threading.Event()
+    (source / "file").write_text("harmless")
+    swapped = source / ("folder" if kind == "folder" else "file")
 
     def swap() -> None:
-        folder, file = source / "folder", source / "file"
-        while not over.is_set():
-            for make in (lambda: folder.symlink_to(outside), folder.mkdir):
-                folder.unlink() if folder.is_symlink() else folder.rmdir()
-                make()
-            for swapped in (lambda: file.symlink_to(outside / "secret"), lambda: os.mkfifo(file), file.touch):
-                file.unlink(missing_ok=True)
-                swapped()
+        swapped.rename(tmp_path / "was")
+        if kind == "fifo":
+            os.mkfifo(swapped)
+        else:
+            swapped.symlink_to(outside if kind == "folder" else outside / "secret")
 
-    swapper = threading.Thread(target=swap)
-    swapper.start()
-    try:
-        for number in range(300):
-            target = tmp_path / f"copy{number}"
-            try:
-                Copying((), source, target).copy()
-            except OSError:
-                assert not target.exists()
-                continue
-            for path in target.rglob("*"):
-                assert path.is_symlink() or path.is_dir() or not path.read_bytes(), path
-            shutil.rmtree(target)
-    finally:
-        over.set()
-        swapper.join()
+    swaps[swapped.name] = swap
+    with pytest.raises(OSError, match=swapped.name):
+        Copying((), source, target).copy()
+    assert not swaps
+    assert not target.exists()
 
 
 def test_a_directory_of_all_kinds_of_files_is_copied_without_waiting(tmp_path: Path) -> None:
@@ -336,3 +338,19 @@ async def test_a_directory_that_is_gone_is_the_failure_of_that_run_alone(batches
         "r1": True,
     }
     assert all(result.outcome.message for run, result in found.items() if run != "r1")
+
+
+@pytest.mark.behaviour("batch:disk")
+async def test_an_agent_that_prints_without_end_does_not_fill_the_disk(
+    batches: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "MOST_ON_DISK", 50_000)
+    tasks = [batches.task(*[{"unknown_event": {"type": "chatter", "text": "x" * 9000}}] * 50, {"text": "ok"}, id="r")]
+    found = await batches.results(tasks)
+    assert found["r"].outcome.text == "ok"
+    assert any("more events than are recorded" in words for words in found["r"].outcome.warnings)
+    events = outcome_file(batches, "r").with_name("events.jsonl").read_bytes()
+    assert 20_000 < len(events) < 70_000
+    kinds = [json.loads(line)["type"] for line in events.splitlines()]
+    assert kinds[-1] == "run_finished"
+    assert kinds.count("usage_updated") > 0

@@ -1,6 +1,7 @@
 """Tasks: from lines, from code, as a matrix; and what makes a batch refuse them."""
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,30 @@ def test_a_line_is_a_request_with_an_id_and_a_workspace(tmp_path: Path) -> None:
         ({"agent": "claude", "prompt": "a", "modle": "x"}, "`modle`"),
         ({"agent": "claude", "prompt": " "}, "`prompt`"),
         ({"agent": "claude", "prompt": "a", "id": "../x"}, "`id`"),
-        ({"agent": "claude", "prompt": "a", "id": ".."}, "`id`"),
+        *(
+            ({"agent": "claude", "prompt": "a", "id": name}, "`id`")
+            for name in (
+                ".",
+                "..",
+                ".x",
+                "a/b",
+                "a\\b",
+                "a\0b",
+                "a\n",
+                "\u00e9",
+                "e\u0301",
+                "\uff41",
+                "a" * 101,
+                "-x",
+                True,
+            )
+        ),
+        ('\ufeff{"agent": "claude", "prompt": "a"}', "not one JSON object"),
+        ('{"agent": "claude", "prompt": "a\0"}', "not one JSON object"),
+        ('{"agent": "claude", "prompt": "a"} {}', "not one JSON object"),
+        ('{"agent": "claude", "prompt": "a", "limits": {"budget_usd": 1e999}}', "not one JSON object"),
+        ('{"agent": "claude", "prompt": "a", "prompt": "b"}', "'prompt' is there twice"),
+        ('{"agent": "claude", "prompt": "a", "env": {"A": "1", "A": "2"}}', "'A' is there twice"),
         ({"agent": "claude", "prompt": "a", "workspace": {"kind": "worktree", "base": "--force"}}, "base"),
     ],
 )
@@ -58,6 +82,18 @@ def test_a_bad_line_is_named_with_its_file_and_number(tmp_path: Path, line: obje
     with pytest.raises(ConfigurationError, match=problem) as caught:
         list(read_tasks(path))
     assert caught.value.source == f"{path}:2"
+
+
+def test_lines_may_end_as_on_windows_and_the_last_need_not_end(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(b'{"agent": "claude", "prompt": "a"}\r\n\r\n{"agent": "claude", "prompt": "b"}')
+    assert [task.request.prompt for task in read_tasks(tmp_path / "t")] == ["a", "b"]
+
+
+def test_a_line_without_an_end_in_sight_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t").touch()
+    os.truncate(tmp_path / "t", 1 << 40)
+    with pytest.raises(ConfigurationError, match="longer than"):
+        next(iter(read_tasks(tmp_path / "t")))
 
 
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:

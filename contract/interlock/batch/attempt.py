@@ -58,6 +58,7 @@ __all__ = ["Tell", "execute_attempt", "execute_attempt_async", "tokens_of"]
 Tell = Callable[[bytes], None]
 """Takes the bytes of `News`; called on the attempt's loop, and must neither wait nor raise."""
 
+CUT = "it had more events than are recorded of one attempt; the later ones are missing"
 TOLD = (RunStarted, ToolRequested, ToolFinished, UsageUpdated, RateLimited, Retrying, Unguarded)
 """The events that are told without `live`."""
 
@@ -291,9 +292,10 @@ class _Attempt:
                 continue
 
     def _judged(self, outcome: Outcome) -> Outcome:
-        """The outcome with what the workspace lacks, and of a mere cancellation the bound of ours that it ran into."""
-        if self._made.warnings:
-            outcome = outcome.model_copy(update={"warnings": (*self._made.warnings, *outcome.warnings)})
+        """The outcome with what its files lack, and of a mere cancellation the bound of ours that it ran into."""
+        lacking = (*self._made.warnings, *((CUT,) if self._recorder.cut else ()))
+        if lacking:
+            outcome = outcome.model_copy(update={"warnings": (*lacking, *outcome.warnings)})
         if outcome.status is not Status.CANCELLED or outcome.reason is not None or self._cancelled:
             return outcome
         match self._over:

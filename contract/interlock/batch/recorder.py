@@ -6,11 +6,25 @@ import os
 from pathlib import Path
 
 from interlock.batch.journal import replace_file
-from interlock.events import BaseEvent, TextDelta, ThinkingDelta, ToolOutput
+from interlock.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    BaseEvent,
+    RunFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
+    Unguarded,
+    UsageUpdated,
+)
 
 __all__ = ["FileRecorder", "MemoryRecorder", "RecordFailed", "Recorder"]
 
 MOST_IN_MEMORY = 4 * 1024 * 1024
+MOST_ON_DISK = 256 * 1024 * 1024
+"""Bytes of events of one attempt, so that an agent which prints for ever does not fill the disk of all others."""
+ALWAYS = (ApprovalRequested, ApprovalResolved, RunFinished, Unguarded, UsageUpdated)
+"""What is recorded even past that."""
 DELTAS = (TextDelta, ThinkingDelta, ToolOutput)
 
 
@@ -24,15 +38,24 @@ class RecordFailed(Exception):
 class Recorder:
     """Takes events in order; the base of the two that there are."""
 
-    def __init__(self, *, deltas: bool) -> None:
+    def __init__(self, *, deltas: bool, most: int) -> None:
+        """`most`: bytes of events, past which only those of `ALWAYS` are recorded."""
         self._deltas = deltas
+        self._most = most
+        self._written = 0
+        self.cut = False
+        """Whether something was left out for its size."""
 
     def take(self, event: BaseEvent) -> bytes | None:
         """Record one event; gives its JSON, or None where it is not recorded. Raises `RecordFailed`."""
         if not self._deltas and isinstance(event, DELTAS):
             return None
         line = event.model_dump_json().encode()
-        self._write(line + b"\n")
+        if self._written + len(line) < self._most or isinstance(event, ALWAYS):
+            self._write(line + b"\n")
+            self._written += len(line) + 1
+        else:
+            self._written, self.cut = self._most, True
         return line
 
     def _write(self, line: bytes) -> None:
@@ -50,7 +73,7 @@ class FileRecorder(Recorder):
     """Records into a folder, which it makes; raises `RecordFailed`."""
 
     def __init__(self, folder: Path, spec: bytes, *, deltas: bool) -> None:
-        super().__init__(deltas=deltas)
+        super().__init__(deltas=deltas, most=MOST_ON_DISK)
         self._folder = folder
         self._path = folder / "events.jsonl"
         self._fd = -1
@@ -87,14 +110,11 @@ class MemoryRecorder(Recorder):
     """Keeps the beginning of what happens, for the result."""
 
     def __init__(self, *, deltas: bool) -> None:
-        super().__init__(deltas=deltas)
+        super().__init__(deltas=deltas, most=MOST_IN_MEMORY)
         self._lines = bytearray()
-        self._full = False
 
     def _write(self, line: bytes) -> None:
-        self._full = self._full or len(self._lines) + len(line) > MOST_IN_MEMORY
-        if not self._full:
-            self._lines += line
+        self._lines += line
 
     def end(self, stderr: str) -> str | None:  # noqa: ARG002  # the outcome has it
         return self._lines.decode()

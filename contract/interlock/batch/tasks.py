@@ -7,8 +7,10 @@ Paths are made absolute when a task is read, so that a batch which is resumed el
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -43,7 +45,7 @@ class Copy(Model):
 
     Copied are files, folders, their modes and times, and links as links, also those that lead out of the directory: an
     attempt that follows one is at the original, and a warning says how many there are. Sockets, fifos and devices are
-    left out, with a warning. Owners, ACLs and hard links are not kept.
+    left out, with a warning. Owners, ACLs, extended attributes and hard links are not kept; holes stay holes.
     """
 
     kind: Literal["copy"] = "copy"
@@ -138,6 +140,8 @@ def _task(source: str, line: bytes, defaults: Mapping[str, Any]) -> Task:
     value = parse_object(line.strip())
     if isinstance(value, NotJson):
         raise ConfigurationError(source, f"it is not one JSON object: {value.reason}")
+    if (name := _twice(line)) is not None:
+        raise ConfigurationError(source, f"{name!r} is there twice in one object")
     members = {**defaults, **cast("dict[str, Any]", value)}
     own = {name: members.pop(name) for name in ("id", "workspace", "retry_lost") if name in members}
     if isinstance(own.get("id"), int) and not isinstance(own["id"], bool):
@@ -148,6 +152,17 @@ def _task(source: str, line: bytes, defaults: Mapping[str, Any]) -> Task:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"] if part != "request")
         raise ConfigurationError(source, f"`{place}`: {first['msg']}") from error
+
+
+def _twice(line: bytes) -> str | None:
+    """A name that an object has twice: which of the two counts is not what every reader would say."""
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> None:
+        found.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+
+    json.loads(line, object_pairs_hook=note)
+    return found[0] if found else None
 
 
 def matrix(

@@ -55,7 +55,7 @@ class Made:
 
 async def make_workspace(workspace: Workspace, request: Request, folder: Path, *, branch: str) -> Made:
     """Make `folder` the directory of one attempt, where its kind wants one; raises `WorkspaceFailed`."""
-    source = _real(request.cwd)
+    source = _real(request.cwd, there=not isinstance(workspace, Given))
     match workspace:
         case Given():
             return Made(source)
@@ -65,8 +65,12 @@ async def make_workspace(workspace: Workspace, request: Request, folder: Path, *
             return await _worktree(workspace, request, source, folder, branch)
 
 
-def _real(path: str) -> str:
-    return os.path.realpath(path)
+def _real(path: str, *, there: bool) -> str:
+    """A directory without links on the way; it must be there, or the agent's start says that it is not."""
+    real = Path(path).resolve()
+    if there and not real.is_dir():
+        raise WorkspaceFailed(f"there is no directory {real}")
+    return str(real)
 
 
 async def discard(workspace: Workspace, root: str, source: str) -> None:
