@@ -13,9 +13,8 @@ from pydantic import ValidationError
 
 from interlock.actions import Action, Ask, Consult, Emit, Key, Send, Stage, Suspicion, Verdict, Wake, Withdraw
 from interlock.approval import Answer
-from interlock.events import ToolRequested
 from interlock.framing.bounded import Bounded
-from interlock.framing.reports import warning
+from interlock.framing.reports import requested, warning
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall, ToolKind
 from interlock_adapters.claude import wire
@@ -27,24 +26,12 @@ from interlock_adapters.claude.replace import is_replaceable, output_of
 from interlock_adapters.claude.served import Served
 from interlock_adapters.claude.wire import CanUseTool, ControlRequest, HookCallback, HookInput
 
-__all__ = ["WITHHOLDING", "Asks", "requested"]
+__all__ = ["WITHHOLDING", "Asks"]
 
 WITHHOLDING = "withholding"
 """The key of the `Wake` that ends a run whose interrupt the CLI does not follow."""
 WITHHOLDING_LIMIT = 5.0
 """Seconds."""
-
-
-def requested(call: ToolCall) -> ToolRequested:
-    """The event of a call's first mention."""
-    return ToolRequested(
-        agent_id=call.agent_id,
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        tool_kind=call.tool_kind,
-        input=call.input,
-        subject=call.subject,
-    )
 
 
 @dataclass(slots=True)

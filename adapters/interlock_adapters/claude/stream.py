@@ -29,10 +29,10 @@ from interlock.events import (
     ThinkingDelta,
     ToolFinished,
 )
+from interlock.framing.reports import requested
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit
 from interlock.tools import ToolKind
-from interlock_adapters.claude.asks import requested
 from interlock_adapters.claude.calls import Calls, CallState
 from interlock_adapters.claude.messages import Messages
 from interlock_adapters.claude.outcome import Memory

@@ -30,7 +30,8 @@ from interlock.actions import (
     Withdraw,
 )
 from interlock.approval import Answer
-from interlock.events import BaseEvent, Notice, TextDelta, ToolFinished, ToolRequested
+from interlock.events import BaseEvent, Notice, TextDelta, ToolFinished
+from interlock.framing.reports import requested
 from interlock.framing.screen import Line, Screen
 from interlock.model import JsonValue
 from interlock.outcome import Status
@@ -260,14 +261,7 @@ class TerminalCodec:
                 )
 
     def _ask(self, call: ToolCall) -> Sequence[Action]:
-        requested = ToolRequested(
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            tool_kind=call.tool_kind,
-            input=call.input,
-            subject=call.subject,
-        )
-        return (Emit([requested]), Consult(Key(MAIN_AGENT, call.tool_call_id), "before", call))
+        return (Emit([requested(call)]), Consult(Key(MAIN_AGENT, call.tool_call_id), "before", call))
 
     def _finish_running(self) -> Sequence[Action]:
         """What was let run has ended by the time of the next question; what came of it is not known."""

@@ -1,4 +1,4 @@
-"""What codecs report in the same words, whatever their agent: warnings, output that is no message, a crash."""
+"""What codecs report in the same words, whatever their agent: calls, warnings, noise between messages, a crash."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Literal
 
 from interlock.actions import Action, Emit, Suspicion
-from interlock.events import BaseEvent, Notice
+from interlock.events import BaseEvent, Notice, ToolRequested
 from interlock.framing.json_objects import readable
 from interlock.framing.lines import Oversized
 from interlock.outcome import Reason, Status
+from interlock.tools import ToolCall
 
-__all__ = ["NOISE_KEPT", "Noise", "how_ended", "joined", "not_ours", "too_long", "warning"]
+__all__ = ["NOISE_KEPT", "Noise", "how_ended", "joined", "not_ours", "requested", "too_long", "warning"]
 
 NOISE_KEPT = 4096
 """Bytes that are kept of what was no message."""
@@ -44,6 +45,18 @@ def how_ended(code: int | None, signal: int | None) -> str:
 def warning(code: str, message: str) -> Emit:
     """A `Notice` that people are warned by."""
     return Emit([Notice(level="warning", code=code, message=message)])
+
+
+def requested(call: ToolCall) -> ToolRequested:
+    """The event of a call's first mention."""
+    return ToolRequested(
+        agent_id=call.agent_id,
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        tool_kind=call.tool_kind,
+        input=call.input,
+        subject=call.subject,
+    )
 
 
 def too_long(dropped: Oversized, what: Literal["line", "message"] = "line") -> Emit:

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from interlock.actions import Key
-from interlock.events import ToolFinished, ToolRequested
+from interlock.events import ToolFinished
 from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
 from interlock_adapters.codex.app_server.wire import Item
 from interlock_adapters.codex.tools import HIDDEN, kind_of, subject_of
 
-__all__ = ["CallState", "Calls", "finished", "requested"]
+__all__ = ["CallState", "Calls", "finished"]
 
 
 @dataclass(slots=True)
@@ -98,18 +98,6 @@ class Calls:
             cwd=state.cwd,
             hidden=HIDDEN.get(state.name, ()),
         )
-
-
-def requested(call: ToolCall) -> ToolRequested:
-    """The event of a call's first mention."""
-    return ToolRequested(
-        agent_id=call.agent_id,
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        tool_kind=call.tool_kind,
-        input=call.input,
-        subject=call.subject,
-    )
 
 
 def finished(state: CallState) -> ToolFinished:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from interlock.actions import Action, Consult, Emit, Key, Reply, Stage, Suspicion, Verdict, Wake, Withdraw
-from interlock.framing.reports import warning
+from interlock.framing.reports import requested, warning
 from interlock.model import JsonValue
 from interlock_adapters.codex import hooks
 from interlock_adapters.codex.app_server.answers import FAULT, HookAnswer, HookAsked, Wrapping, answer_hook
-from interlock_adapters.codex.app_server.calls import Calls, CallState, finished, requested
+from interlock_adapters.codex.app_server.calls import Calls, CallState, finished
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.hooks import HookParams
 from interlock_adapters.codex.tools import SHELL

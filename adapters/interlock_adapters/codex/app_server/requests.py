@@ -36,11 +36,11 @@ from interlock.approval import Answer
 from interlock.events import ToolFinished
 from interlock.framing.jsonrpc import Call, Id, Peer, UnknownId
 from interlock.framing.patch import touched
-from interlock.framing.reports import warning
+from interlock.framing.reports import requested, warning
 from interlock.model import JsonValue, same_json
 from interlock.tools import ToolCall
 from interlock_adapters.codex.app_server.answers import answer_outside, answer_question, items_of
-from interlock_adapters.codex.app_server.calls import Calls, CallState, requested
+from interlock_adapters.codex.app_server.calls import Calls, CallState
 from interlock_adapters.codex.app_server.intent import Intent
 from interlock_adapters.codex.app_server.wire import CommandApproval, Elicitation, PatchApproval, UserInput
 from interlock_adapters.codex.shell import ran_command

@@ -32,11 +32,11 @@ from interlock.events import (
 )
 from interlock.framing.bounded import Bounded
 from interlock.framing.json_objects import parse_object
-from interlock.framing.reports import warning
+from interlock.framing.reports import requested, warning
 from interlock.model import JsonValue
 from interlock.outcome import RateLimit
 from interlock.tools import MAIN_AGENT
-from interlock_adapters.codex.app_server.calls import Calls, CallState, finished, requested
+from interlock_adapters.codex.app_server.calls import Calls, CallState, finished
 from interlock_adapters.codex.app_server.hook_calls import HookCalls, shown
 from interlock_adapters.codex.app_server.outcome import Memory, status_of
 from interlock_adapters.codex.app_server.wire import ErrorTold, HookTold, Item, ItemTold, PlanTold, TokensTold

@@ -26,11 +26,10 @@ from interlock.events import (
     Text,
     Thinking,
     ToolFinished,
-    ToolRequested,
 )
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
-from interlock.framing.reports import how_ended, not_ours, too_long, warning
+from interlock.framing.reports import how_ended, not_ours, requested, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.request import NewSession
@@ -177,13 +176,7 @@ class ExecCodec:
         self._begun[call.tool_call_id] = None
         if len(self._begun) > REMEMBERED:
             self._begun.popitem(last=False)
-        yield ToolRequested(
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            tool_kind=call.tool_kind,
-            input=call.input,
-            subject=call.subject,
-        )
+        yield requested(call)
 
     def _ends(self, item: Item, message: Object) -> Iterator[BaseEvent]:
         call = _call(item)

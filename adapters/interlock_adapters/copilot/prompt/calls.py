@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from interlock.actions import Key
-from interlock.events import ToolFinished, ToolRequested
+from interlock.events import ToolFinished
 from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue, same_json
 from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
@@ -24,7 +24,7 @@ from interlock_adapters.copilot.prompt.hooks import HookBody
 from interlock_adapters.copilot.tools import SHELL, Tools
 from interlock_adapters.copilot.wire import Completed, Started
 
-__all__ = ["CallState", "Calls", "finished", "requested", "same_input"]
+__all__ = ["CallState", "Calls", "finished", "same_input"]
 
 MASK = "******"
 """What stands in the stream for the value of a secret."""
@@ -185,18 +185,6 @@ def _alike(announced: JsonValue, asked: JsonValue) -> bool:
             return False
         position = found + len(piece)
     return True
-
-
-def requested(call: ToolCall) -> ToolRequested:
-    """The event of a call's first mention."""
-    return ToolRequested(
-        agent_id=call.agent_id,
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        tool_kind=call.tool_kind,
-        input=call.input,
-        subject=call.subject,
-    )
 
 
 def finished(state: CallState, told: Completed) -> ToolFinished:

@@ -29,10 +29,11 @@ from interlock.events import (
     ToolOutput,
 )
 from interlock.framing.bounded import Bounded
+from interlock.framing.reports import requested
 from interlock.model import JsonValue
 from interlock.outcome import Reason
 from interlock.tools import MAIN_AGENT
-from interlock_adapters.copilot.prompt.calls import Calls, CallState, finished, requested
+from interlock_adapters.copilot.prompt.calls import Calls, CallState, finished
 from interlock_adapters.copilot.prompt.hook_calls import HookCalls
 from interlock_adapters.copilot.prompt.outcome import Told
 from interlock_adapters.copilot.prompt.wire import ResultLine

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from interlock.actions import Key
-from interlock.events import ToolFinished, ToolRequested
+from interlock.events import ToolFinished
 from interlock.framing.bounded import Bounded
 from interlock.model import JsonValue
 from interlock.tools import MAIN_AGENT, ToolCall, ToolKind
 from interlock_adapters.copilot.tools import Tools
 from interlock_adapters.copilot.wire import Completed
 
-__all__ = ["CallState", "Calls", "finished", "requested"]
+__all__ = ["CallState", "Calls", "finished"]
 
 
 @dataclass(slots=True)
@@ -94,18 +94,6 @@ class Calls:
             agent_id=state.key.agent_id,
             cwd=state.cwd,
         )
-
-
-def requested(call: ToolCall) -> ToolRequested:
-    """The event of a call's first mention."""
-    return ToolRequested(
-        agent_id=call.agent_id,
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        tool_kind=call.tool_kind,
-        input=call.input,
-        subject=call.subject,
-    )
 
 
 def finished(state: CallState, told: Completed | None = None) -> ToolFinished:

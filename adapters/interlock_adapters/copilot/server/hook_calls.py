@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from interlock.actions import Action, Consult, Emit, Key, Stage, Stop, Suspicion, SuspicionKind, Verdict, Wake, Withdraw
 from interlock.framing.jsonrpc import Call, Id
-from interlock.framing.reports import warning
+from interlock.framing.reports import requested, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason
 from interlock.tools import ToolKind
@@ -34,7 +34,7 @@ from interlock_adapters.copilot.server.answers import (
     show,
 )
 from interlock_adapters.copilot.server.background import Background
-from interlock_adapters.copilot.server.calls import Calls, CallState, requested
+from interlock_adapters.copilot.server.calls import Calls, CallState
 from interlock_adapters.copilot.server.channel import Channel
 from interlock_adapters.copilot.server.intent import Intent
 from interlock_adapters.copilot.server.wire import AnnouncedCall, HookBegan, HookInput, HookInvoked, ToolOutput

@@ -27,7 +27,8 @@ from interlock.events import (
     UsageUpdated,
 )
 from interlock.framing.bounded import Bounded
-from interlock_adapters.copilot.server.calls import Calls, CallState, finished, requested
+from interlock.framing.reports import requested
+from interlock_adapters.copilot.server.calls import Calls, CallState, finished
 from interlock_adapters.copilot.server.hook_calls import HookCalls
 from interlock_adapters.copilot.server.outcome import Memory
 from interlock_adapters.copilot.wire import (
