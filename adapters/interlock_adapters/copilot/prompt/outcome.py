@@ -5,37 +5,17 @@ The process exits with 0 after a signal, after calls that were denied and after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from interlock.actions import Ending
 from interlock.outcome import Reason, Status, Usage
+from interlock_adapters.copilot.failures import reason_of
 from interlock_adapters.copilot.prompt.wire import UsageFile
 from interlock_adapters.copilot.wire import ErrorTold
 
 __all__ = ["Told", "ending", "usage_in"]
-
-_STATUSES: Mapping[int, Reason] = {
-    400: Reason.BAD_REQUEST,
-    401: Reason.AUTH,
-    402: Reason.BILLING,
-    403: Reason.AUTH,
-    404: Reason.MODEL_NOT_FOUND,
-    413: Reason.CONTEXT,
-    429: Reason.RATE_LIMIT,
-    503: Reason.OVERLOADED,
-    529: Reason.OVERLOADED,
-}
-_KINDS: Mapping[str, Reason] = {
-    "authentication": Reason.AUTH,
-    "authorization": Reason.AUTH,
-    "context_limit": Reason.CONTEXT,
-    "quota": Reason.BILLING,
-    "rate_limit": Reason.RATE_LIMIT,
-}
-_SENTENCES: Mapping[str, Reason] = {"exceeds the model's prompt budget": Reason.CONTEXT}
 
 
 @dataclass(slots=True)
@@ -58,7 +38,7 @@ class Told:
 def ending(told: Told, *, resumed: bool, how: str, code: int | None) -> Ending:
     """The end of the run; `how` and `code` are of the process, which may still run: None."""
     if told.error is not None:
-        status, reason, message = Status.FAILED, _reason(told.error), told.error.message
+        status, reason, message = Status.FAILED, reason_of(told.error), told.error.message
     elif told.aborted:
         status, reason, message = Status.CANCELLED, None, "the agent was told to end"
     elif told.code is None:
@@ -91,13 +71,6 @@ def _silent(told: Told, *, resumed: bool, how: str, code: int | None) -> tuple[R
     if code == 1 and resumed:
         return Reason.SESSION_NOT_FOUND, f"the agent ended before it went on with the session ({how})"
     return Reason.CRASHED, f"the agent ended before it began ({how})"
-
-
-def _reason(error: ErrorTold) -> Reason:
-    for sentence, reason in _SENTENCES.items():
-        if sentence in error.message:
-            return reason
-    return _STATUSES.get(error.status or 0) or _KINDS.get(error.kind, Reason.API)
 
 
 def usage_in(file: bytes | None) -> Usage:

@@ -1,43 +1,19 @@
 """How a turn ended, judged from what came before `session.idle`, which alone does not say; the exit code counts last.
 
-An error of the model's service is a `session.error`, whose kind is a rough word: the HTTP status beats it. An idle
-session that was aborted, by nobody here, has not done what it was asked for (1.0.102).
+An idle session that was aborted, by nobody here, has not done what it was asked for (1.0.102).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from interlock.actions import Ending
 from interlock.outcome import Reason, Status, Usage
+from interlock_adapters.copilot.failures import reason_of
 from interlock_adapters.copilot.server.intent import Intent
 from interlock_adapters.copilot.wire import ErrorTold, UsageTold
 
-__all__ = ["Memory", "Tokens", "ending_of", "reason_of", "stopped"]
-
-_STATUSES: Mapping[int, Reason] = {
-    400: Reason.BAD_REQUEST,
-    401: Reason.AUTH,
-    402: Reason.BILLING,
-    403: Reason.AUTH,
-    404: Reason.MODEL_NOT_FOUND,
-    413: Reason.CONTEXT,
-    429: Reason.RATE_LIMIT,
-    503: Reason.OVERLOADED,
-    529: Reason.OVERLOADED,
-}
-_WORDS: Mapping[str, Reason] = {
-    "authentication": Reason.AUTH,
-    "authorization": Reason.AUTH,
-    "context_limit": Reason.CONTEXT,
-    "policy_blocked": Reason.REFUSED,
-    "quota": Reason.BILLING,
-    "rate_limit": Reason.RATE_LIMIT,
-}
-_TOO_LONG = "exceeds the model's prompt budget"
-"""What a prompt that is too long is told by: its error has no kind of its own."""
-
+__all__ = ["Memory", "Tokens", "ending_of", "stopped"]
 
 _NOTHING: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
 
@@ -143,10 +119,3 @@ def _judged(memory: Memory, intent: Intent, *, aborted: bool) -> tuple[Status, R
     if not (memory.text or "").strip():
         return Status.FAILED, Reason.NO_OUTPUT, "the final answer is empty"
     return Status.COMPLETED, None, ""
-
-
-def reason_of(error: ErrorTold) -> Reason:
-    """The status of the service beats a word of several meanings."""
-    if _TOO_LONG in error.message:
-        return Reason.CONTEXT
-    return _STATUSES.get(error.status or 0) or _WORDS.get(error.kind, Reason.API)
