@@ -222,6 +222,19 @@ class Live:
                 outcome = await run.outcome()
             return Played(run.plan, outcome, events, model.requests, model.shown)
 
+    def alive(self) -> list[str]:
+        """What lives of an agent that was given TEST_MARK=(the folder), and of all that it started, by name."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                if f"TEST_MARK={self.folder}".encode() in variables and state != "Z":
+                    found.append((entry / "comm").read_text().strip())
+            except OSError:
+                continue
+        return found
+
 
 @pytest.fixture
 def live(claude_cli: Path, claude_which: Which, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:

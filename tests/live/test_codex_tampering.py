@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,9 @@ from interlock_adapters.codex import hooks
 from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
+HOST, until = HOSTS["HOST"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -115,38 +119,6 @@ async def test_what_a_command_leaves_behind_is_not_there_for_the_next_run(codex)
     assert names(codex.state / "runs") == []
 
 
-HOST = """
-import asyncio, json, sys
-from interlock import Client, Request
-
-async def main():
-    async with Client(state=sys.argv[2]).stream(Request.model_validate(json.loads(sys.argv[1]))) as run:
-        await run.outcome()
-
-asyncio.run(main())
-"""
-
-
-def of_the_test(codex) -> list[str]:
-    """What lives of the agent and of all that it started, told by a variable that it was given."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if f"TEST_MARK={codex.folder}".encode() in variables and state != "Z":
-                found.append((entry / "comm").read_text().strip())
-        except OSError:
-            continue
-    return found
-
-
-async def until(holds) -> None:
-    """Wait for a state of other processes, which announce nothing."""
-    while not holds():  # noqa: ASYNC110  what other processes do sets no event of ours
-        await anyio.sleep(0.02)
-
-
 @pytest.mark.parametrize("transport", ["exec", "app-server"])
 @pytest.mark.parametrize("posture", ["edit", "full"])
 async def test_the_death_of_the_host_leaves_no_process(codex, posture, transport):
@@ -158,8 +130,8 @@ async def test_the_death_of_the_host_leaves_no_process(codex, posture, transport
         with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
             try:
                 await until((codex.workspace / "started").exists)
-                await until(lambda: of_the_test(codex).count("sleep") == 3)
+                await until(lambda: codex.alive().count("sleep") == 3)
                 os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not of_the_test(codex))
+                await until(lambda: not codex.alive())
             finally:
                 host.kill()

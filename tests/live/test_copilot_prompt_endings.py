@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ from interlock_fixtures.scripted_model import (
 )
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
+HOST, until = HOSTS["HOST"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -101,26 +105,6 @@ async def test_turns_are_bounded(copilot, play):
 # ---- What is left ---------------------------------------------------------------------------------------------------
 
 
-def of_the_test(copilot) -> list[str]:
-    """What lives of the agent and of all that it started, told by a variable that it was given."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if f"TEST_MARK={copilot.folder}".encode() in variables and state != "Z":
-                found.append((entry / "comm").read_text().strip())
-        except OSError:
-            continue
-    return found
-
-
-async def until(holds) -> None:
-    """Wait for a state of other processes, which announce nothing."""
-    while not holds():  # noqa: ASYNC110  what other processes do sets no event of ours
-        await anyio.sleep(0.02)
-
-
 def marked(copilot, model, **fields):
     env = {**copilot.service(model), "TEST_MARK": str(copilot.folder)}
     return copilot.request(model, transport="prompt", permission=FULL, env=env, **fields)
@@ -143,7 +127,7 @@ async def test_cancelling_leaves_no_process(copilot, policy, moment):
         async with client.stream(marked(copilot, model)) as run:
             match moment:
                 case "command":
-                    await until(lambda: of_the_test(copilot).count("sleep") == 3)
+                    await until(lambda: copilot.alive().count("sleep") == 3)
                 case "hook":
                     await entered.wait()
                 case _:
@@ -152,7 +136,7 @@ async def test_cancelling_leaves_no_process(copilot, policy, moment):
             outcome = await run.outcome()
         over.set()
     assert outcome.status == "cancelled"
-    assert of_the_test(copilot) == []
+    assert copilot.alive() == []
     assert names(copilot.workspace) == (["started"] if moment == "command" else [])
     assert names(copilot.state / "runs") == []
 
@@ -164,19 +148,7 @@ async def test_an_agent_that_is_killed_is_a_failed_run_and_leaves_nothing(copilo
             os.kill(int((copilot.workspace / "pid").read_text()), signal.SIGKILL)
             outcome = await run.outcome()
     assert (outcome.status, outcome.reason, outcome.signal) == ("failed", "crashed", signal.SIGKILL)
-    assert of_the_test(copilot) == []
-
-
-HOST = """
-import asyncio, json, sys
-from interlock import Client, Request
-
-async def main():
-    async with Client(state=sys.argv[2]).stream(Request.model_validate(json.loads(sys.argv[1]))) as run:
-        await run.outcome()
-
-asyncio.run(main())
-"""
+    assert copilot.alive() == []
 
 
 async def test_the_death_of_the_host_leaves_no_process(copilot):
@@ -184,9 +156,9 @@ async def test_the_death_of_the_host_leaves_no_process(copilot):
         argv = [sys.executable, "-c", HOST, marked(copilot, model).model_dump_json(), str(copilot.state)]
         with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
             try:
-                await until(lambda: of_the_test(copilot).count("sleep") == 3)
+                await until(lambda: copilot.alive().count("sleep") == 3)
                 os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not of_the_test(copilot))
+                await until(lambda: not copilot.alive())
             finally:
                 host.kill()
 

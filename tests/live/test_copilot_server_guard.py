@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import runpy
 import shlex
 import signal
 import subprocess
@@ -18,6 +19,9 @@ from interlock_adapters.copilot.server import handshake, session
 from interlock_fixtures.scripted_model import HttpError, ScriptedModel, Text, ToolCall, Turn
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
+HOST, until = HOSTS["HOST"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -45,16 +49,6 @@ while pid not in (0, 1, stop):
                 tried.append([comm, end, "failed", error.errno])
     pid = int(re.search(r"^PPid:\\s+(\\d+)", open(f"/proc/{pid}/status").read(), re.M)[1])
 json.dump(tried, open(report, "w"))
-"""
-HOST = """
-import asyncio, json, sys
-from interlock import Client, Request
-
-async def main():
-    async with Client(state=sys.argv[2]).stream(Request.model_validate(json.loads(sys.argv[1]))) as run:
-        await run.outcome()
-
-asyncio.run(main())
 """
 
 
@@ -236,26 +230,6 @@ async def test_the_key_of_a_provider_is_in_no_argument_of_the_agent_and_in_no_va
 # ---- the end of the host ---------------------------------------------------------------------------------------------
 
 
-def of_the_test(copilot) -> list[str]:
-    """What lives of the agent and of all that it started, told by a variable that it was given."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if f"TEST_MARK={copilot.folder}".encode() in variables and state != "Z":
-                found.append((entry / "comm").read_text().strip())
-        except OSError:
-            continue
-    return found
-
-
-async def until(holds) -> None:
-    """Wait for a state of other processes, which announce nothing."""
-    while not holds():  # noqa: ASYNC110  what other processes do sets no event of ours
-        await anyio.sleep(0.02)
-
-
 async def test_the_death_of_the_host_leaves_no_process(copilot):
     command = "setsid sleep 987 & sleep 986 & touch started; sleep 985"
     with ScriptedModel([Turn(bash(command)), DONE]) as model, anyio.fail_after(60):
@@ -265,9 +239,9 @@ async def test_the_death_of_the_host_leaves_no_process(copilot):
         with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
             try:
                 await until((copilot.workspace / "started").exists)
-                await until(lambda: of_the_test(copilot).count("sleep") == 3)
+                await until(lambda: copilot.alive().count("sleep") == 3)
                 os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not of_the_test(copilot))
+                await until(lambda: not copilot.alive())
             finally:
                 host.kill()
 
@@ -307,7 +281,7 @@ async def test_the_death_of_the_host_while_an_output_is_judged_shows_it_to_nobod
             try:
                 await until((copilot.folder / "judged").exists)
                 os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not of_the_test(copilot))
+                await until(lambda: not copilot.alive())
             finally:
                 host.kill()
         assert len(model.requests) == 1
@@ -321,7 +295,7 @@ async def test_the_end_of_a_run_leaves_no_process(copilot):
             outcome = await interlock.run(copilot.request(model, env=env, permission=FULL))
     assert outcome.ok
     assert (copilot.workspace / "started").exists()
-    assert of_the_test(copilot) == []
+    assert copilot.alive() == []
 
 
 async def test_nobody_logged_in_is_known_before_the_prompt(copilot):
