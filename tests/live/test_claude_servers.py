@@ -1,11 +1,9 @@
 """MCP servers behind URLs and in our own process, used by the real Claude Code through the engine."""
 
 import json
-import queue
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import runpy
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,96 +18,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.live]
 DONE = Turn(Text("done"))
 FULL = Permission(posture="full")
 SECRET = "token-$HOME-48213"
-SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+SERVERS = runpy.run_path(str(Path(__file__).parent / "mcp_servers.py"))
+birds_over, SCHEMA = SERVERS["birds_over"], SERVERS["SCHEMA"]
 BOTH_LOOPS = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 # ---- Behind a URL ---------------------------------------------------------------------------------------------------
-
-
-class Birds(ThreadingHTTPServer):
-    """An MCP server of one tool over HTTP: POST as streamable HTTP, GET as the older SSE."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Asked)
-        self.calls: list[str] = []
-        self.keys: set[str | None] = set()
-        self.streams: dict[str, queue.Queue[bytes]] = {}
-
-    def answer(self, asked: Any) -> dict[str, Any] | None:
-        match asked.get("method"):
-            case "initialize":
-                version = asked["params"]["protocolVersion"]
-                info = {"name": "birds", "version": "1"}
-                result: dict[str, Any] = {
-                    "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info,
-                }  # fmt: skip
-            case "tools/list":
-                result = {"tools": [{"name": "say", "description": "says", "inputSchema": SCHEMA}]}
-            case "tools/call":
-                self.calls.append(asked["params"]["arguments"]["text"])
-                result = {"content": [{"type": "text", "text": f"said {self.calls[-1]}"}]}
-            case _:
-                result = {}
-        return {"jsonrpc": "2.0", "id": asked["id"], "result": result} if "id" in asked else None
-
-
-class Asked(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Birds
-
-    def log_message(self, *args: object) -> None:
-        del args
-
-    def do_POST(self) -> None:  # the name is the base class's
-        self.server.keys.add(self.headers.get("x-key"))
-        answer = self.server.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        data = b"" if answer is None else json.dumps(answer).encode()
-        stream = self.server.streams.get(self.path)
-        if stream is not None and data:
-            stream.put(b"event: message\ndata: " + data + b"\n\n")
-        self.send_response(202 if stream is not None or answer is None else 200)
-        body = b"" if stream is not None else data
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.server.keys.add(self.headers.get("x-key"))
-        if self.path != "/sse":
-            self.send_response(405)
-            self.send_header("content-length", "0")
-            self.end_headers()
-            return
-        self.server.streams["/messages"] = stream = queue.Queue()
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(b"event: endpoint\ndata: /messages\n\n")
-        while (data := stream.get()) != b"":
-            self.wfile.write(data)
-            self.wfile.flush()
-        self.close_connection = True
-
-
-@contextmanager
-def birds_over(kind: str) -> Iterator[tuple[Birds, dict[str, object]]]:
-    server = Birds()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    path = "/sse" if kind == "sse" else "/mcp"
-    told = {"type": kind, "url": f"http://127.0.0.1:{server.server_address[1]}{path}", "headers": {"x-key": SECRET}}
-    try:
-        yield server, {"birds": told}
-    finally:
-        for stream in server.streams.values():
-            stream.put(b"")
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
 
 
 def say(text: str, call_id: str = "t1") -> ToolCall:
@@ -122,7 +36,7 @@ async def test_a_server_behind_a_url_serves_and_its_calls_are_judged(live, polic
         lambda call: DenyCall(reason="no crows") if call.input["text"] == "crow" else Allow(),
         lambda call: Replace(output="REDACTED"),
     )
-    with birds_over(kind) as (birds, servers):
+    with birds_over(kind, SECRET) as (birds, servers):
         played = await live.play(
             [Turn(say("crow")), Turn(say("wren", "t2")), DONE], guard, permission=FULL, mcp_servers=servers
         )
@@ -142,7 +56,7 @@ async def test_the_headers_of_a_server_stand_in_no_command_line_and_in_a_file_fo
         seen.extend((path.stat().st_mode & 0o777, path.read_bytes()) for path in files)
         return DONE
 
-    with birds_over("http") as (_, servers):
+    with birds_over("http", SECRET) as (_, servers):
         played = await live.play([look], mcp_servers=servers)
     assert [mode for mode, _ in seen] == [0o600]
     assert b"48213" in seen[0][1]

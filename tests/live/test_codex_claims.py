@@ -3,9 +3,6 @@
 import json
 import runpy
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -23,6 +20,8 @@ OUTSIDE = {"sandbox_permissions": "require_escalated", "justification": "must"}
 TESTS = Path(__file__).parent
 SHARED = runpy.run_path(str(TESTS / "evidence.py"))
 claims, fixtures_of = SHARED["claims"], SHARED["fixtures_of"]
+SERVERS = runpy.run_path(str(TESTS / "mcp_servers.py"))
+birds_over, echo = SERVERS["birds_over"], SERVERS["echo"]
 
 
 def shell(command: str, call_id: str = "c1", **more: object) -> ToolCall:
@@ -77,83 +76,25 @@ async def test_the_network_is_open_to_commands_only_if_the_permission_says_so(co
     assert ("connected" in names(codex.workspace)) is (network is True)
 
 
-class Birds(BaseHTTPRequestHandler):
-    """An MCP server of one tool, which wants a key."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        known = self.headers.get("x-key") == "48213"
-        result: dict = {}
-        match asked["method"]:
-            case "initialize":
-                about = {"name": "birds", "version": "1"}
-                version = asked["params"]["protocolVersion"]
-                result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-            case "tools/list":
-                schema = {"type": "object", "properties": {"x": {"type": "string"}}}
-                result = {"tools": [{"name": "echo", "inputSchema": schema}]}
-            case "tools/call":
-                result = {"content": [{"type": "text", "text": "echoed " + asked["params"]["arguments"]["x"]}]}
-        body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result}).encode()
-        self.send_response(401 if not known else 200 if "id" in asked else 202)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.send_error(405)
-
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def birds() -> Iterator[str]:
-    """The URL of such a server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Birds)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/mcp"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.mark.parametrize("transport", ["exec", "app-server"])
-@pytest.mark.parametrize("kind", ["http", "stdio"])
-async def test_servers_of_a_request_are_called(codex, birds, transport, kind, tmp_path):
-    program = tmp_path / "server.py"
-    program.write_text(STDIO)
-    stdio = {"type": "stdio", "command": sys.executable, "args": [str(program)], "env": {"KEY": "48213"}}
-    http = {"type": "http", "url": birds, "headers": {"x-key": "48213"}}
-    script = [Turn(ToolCall("mcp__e/echo", {"x": "hello"}, "m1")), DONE]
-    servers = {"e": http if kind == "http" else stdio}
-    played = await codex.play(script, permission=FULL, mcp_servers=servers, transport=transport)
+async def test_servers_behind_a_url_are_called_with_their_key(codex, transport):
+    script = [Turn(ToolCall("mcp__birds/say", {"text": "wren"}, "m1")), DONE]
+    with birds_over("http", "48213") as (birds, servers):
+        played = await codex.play(script, permission=FULL, mcp_servers=servers, transport=transport)
     assert (played.outcome.ok, played.unguarded()) == (True, [])
-    assert "echoed hello" in played.result("m1").content
+    assert "said wren" in played.result("m1").content
+    assert birds.keys == {"48213"}
     assert [event.status for event in played.of(ToolFinished)] == ["ok"]
 
 
-STDIO = """
-import json, os, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
-        continue
-    result = {}
-    if asked["method"] == "initialize":
-        version = asked["params"]["protocolVersion"]
-        about = {"name": "e", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    elif asked["method"] == "tools/list":
-        schema = {"type": "object", "properties": {"x": {"type": "string"}}}
-        result = {"tools": [{"name": "echo", "inputSchema": schema}]}
-    elif asked["method"] == "tools/call" and os.environ["KEY"] == "48213":
-        result = {"content": [{"type": "text", "text": "echoed " + asked["params"]["arguments"]["x"]}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""
+@pytest.mark.parametrize("transport", ["exec", "app-server"])
+async def test_servers_of_a_request_are_started_with_their_variables(codex, transport):
+    script = [Turn(ToolCall("mcp__e/echo", {"x": "hello"}, "m1")), DONE]
+    servers = echo(env={"KEY": "48213"})
+    played = await codex.play(script, permission=FULL, mcp_servers=servers, transport=transport)
+    assert (played.outcome.ok, played.unguarded()) == (True, [])
+    assert all(said in played.result("m1").content for said in ("hello", "48213"))
+    assert [event.status for event in played.of(ToolFinished)] == ["ok"]
 
 
 # ---- every claim has a test -----------------------------------------------------------------------------------------
@@ -167,7 +108,8 @@ _LATE = f"{HOLES}no_output_of_a_long_command_reaches_the_model_unjudged"
 _PATCHES = f"{CALLS}patches_are_denied_and_rewritten_and_their_outputs_replaced"
 _INSIDE = "test_coverage_live.py::test_outputs_of_tools_that_run_in_codex_itself_are_replaced"
 _NETWORK = f"{HERE}the_network_is_open_to_commands_only_if_the_permission_says_so"
-_SERVERS = f"{HERE}servers_of_a_request_are_called"
+_STDIO = f"{HERE}servers_of_a_request_are_started_with_their_variables"
+_HTTP = f"{HERE}servers_behind_a_url_are_called_with_their_key"
 _SESSIONS = "a_session_is_resumed_and_forked_with_the_permission_of_its_own_request"
 _EFFORTS = {
     f"efforts:{word}": (f"{OUTCOMES}effort_reaches_the_service",)
@@ -219,8 +161,8 @@ EVIDENCE: dict[str, dict[str, tuple[str, ...]]] = {
         "resume": (f"{OUTCOMES}{_SESSIONS}",),
         "fork": (f"{OUTCOMES}{_SESSIONS}",),
         "images": (f"{OUTCOMES}what_a_request_carries_reaches_the_service",),
-        "mcp_servers:stdio": (_SERVERS,),
-        "mcp_servers:http": (_SERVERS,),
+        "mcp_servers:stdio": (_STDIO,),
+        "mcp_servers:http": (_HTTP,),
         "output_schema": (f"{OUTCOMES}the_answer_fits_the_schema",),
         **_EFFORTS,
         "instructions": (f"{OUTCOMES}what_a_request_carries_reaches_the_service",),
@@ -236,8 +178,8 @@ EVIDENCE: dict[str, dict[str, tuple[str, ...]]] = {
         "network_switch": (_NETWORK,),
         "resume": (f"{EXEC}{_SESSIONS}",),
         "fork": (f"{EXEC}{_SESSIONS}",),
-        "mcp_servers:stdio": (_SERVERS,),
-        "mcp_servers:http": (_SERVERS,),
+        "mcp_servers:stdio": (_STDIO,),
+        "mcp_servers:http": (_HTTP,),
         "output_schema": (f"{EXEC}what_a_request_carries_reaches_the_service",),
         **dict.fromkeys(_EFFORTS, (f"{EXEC}effort_reaches_the_service",)),
         "instructions": (f"{EXEC}what_a_request_carries_reaches_the_service",),

@@ -1,7 +1,8 @@
 """The gate of the real Codex: its own question about every call is answered only for what was decided."""
 
 import json
-import sys
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -18,24 +19,7 @@ DIRECT, CODE = "gpt-5.5", "gpt-6.2-sol"
 BOTH_STYLES = pytest.mark.parametrize("model", [DIRECT, CODE])
 GATE = {"posture": "full", "backstop": "gate"}
 PATCH = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n"
-SERVER = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
-        continue
-    result = {}
-    if asked["method"] == "initialize":
-        version = asked["params"]["protocolVersion"]
-        about = {"name": "e", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    elif asked["method"] == "tools/list":
-        schema = {"type": "object", "properties": {"x": {"type": "string"}}}
-        result = {"tools": [{"name": "echo", "inputSchema": schema}]}
-    elif asked["method"] == "tools/call":
-        result = {"content": [{"type": "text", "text": "echoed " + json.dumps(asked["params"]["arguments"])}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""
+echo = runpy.run_path(str(Path(__file__).parent / "mcp_servers.py"))["echo"]
 
 
 def call(model: str, name: str, given: object, call_id: str) -> ToolCall:
@@ -62,10 +46,8 @@ def guard(asked):
 
 
 @BOTH_STYLES
-async def test_what_the_chain_decides_is_what_the_gate_lets_through(codex, policy, model, tmp_path):
-    program = tmp_path / "server.py"
-    program.write_text(SERVER)
-    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+async def test_what_the_chain_decides_is_what_the_gate_lets_through(codex, policy, model):
+    servers = echo()
     script = [
         Turn(shell(model, "touch yes", "c1")),
         Turn(shell(model, "touch no", "c2")),

@@ -2,7 +2,9 @@
 
 import json
 import re
+import runpy
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,26 +19,7 @@ FULL = {"posture": "full"}
 DIRECT, CODE = "gpt-5.5", "gpt-6.2-sol"
 BOTH_STYLES = pytest.mark.parametrize("model", [DIRECT, CODE])
 HEREDOC = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: tiger-lily.txt\n+x\n*** End Patch\nEOF"
-SERVER = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
-        continue
-    result = {}
-    if asked["method"] == "initialize":
-        version = asked["params"]["protocolVersion"]
-        about = {"name": "e", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    elif asked["method"] == "tools/list":
-        schema = {"type": "object", "properties": {"x": {"type": "string"}}}
-        result = {"tools": [{"name": "echo", "inputSchema": schema}]}
-    elif asked["method"] == "tools/call":
-        given = asked["params"]["arguments"]
-        said = "echoed " + json.dumps(given)
-        result = {"content": [{"type": "text", "text": said}], "isError": given.get("x") == "bad"}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""
+echo = runpy.run_path(str(Path(__file__).parent / "mcp_servers.py"))["echo"]
 
 RESOURCES = """
 import json, sys
@@ -129,10 +112,8 @@ async def test_a_search_that_the_service_runs_is_noticed(codex, policy):
 
 
 @BOTH_STYLES
-async def test_a_call_of_an_mcp_tool_is_denied_and_rewritten(codex, policy, model, tmp_path):
-    program = tmp_path / "server.py"
-    program.write_text(SERVER)
-    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+async def test_a_call_of_an_mcp_tool_is_denied_and_rewritten(codex, policy, model):
+    servers = echo()
 
     def before(asked):
         assert (asked.tool_kind, asked.subject.mcp) == ("mcp", "e/echo")
@@ -157,12 +138,8 @@ async def test_a_call_of_an_mcp_tool_is_denied_and_rewritten(codex, policy, mode
 
 @BOTH_STYLES
 @pytest.mark.parametrize("shown", [True, False])
-async def test_what_a_failed_call_of_an_mcp_tool_says_is_judged_before_the_model_is_asked(
-    codex, policy, model, shown, tmp_path
-):
-    program = tmp_path / "server.py"
-    program.write_text(SERVER)
-    servers = {"e": {"type": "stdio", "command": sys.executable, "args": [str(program)]}}
+async def test_what_a_failed_call_of_an_mcp_tool_says_is_judged_before_the_model_is_asked(codex, policy, model, shown):
+    servers = echo()
 
     def after(asked):
         if not asked.is_error:

@@ -1,11 +1,7 @@
 """What the adapter of Copilot claims of prompts, and for each claim a test on the real CLI."""
 
-import json
 import runpy
-import threading
-from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ pytestmark = [pytest.mark.live, pytest.mark.anyio]
 TESTS = Path(__file__).parent
 SHARED = runpy.run_path(str(TESTS / "evidence.py"))
 claims, fixtures_of = SHARED["claims"], SHARED["fixtures_of"]
+birds_over = runpy.run_path(str(TESTS / "mcp_servers.py"))["birds_over"]
 
 CALLS = "test_copilot_prompt.py::test_"
 OUTPUTS = "test_copilot_prompt_outputs.py::test_"
@@ -124,53 +121,12 @@ async def test_a_call_of_every_kind_is_denied(copilot, play, policy):
     assert (played.outcome.ok, played.unguarded(), played.knows(b"tiger-lily")) == (True, [], False)
 
 
-class Birds(BaseHTTPRequestHandler):
-    """An MCP server of one tool, which wants a key."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        known = self.headers.get("x-key") == "48213"
-        result: dict = {}
-        match asked["method"]:
-            case "initialize":
-                version = asked["params"]["protocolVersion"]
-                about = {"name": "birds", "version": "1"}
-                result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-            case "tools/list":
-                result = {"tools": [{"name": "sing", "inputSchema": {"type": "object"}}]}
-            case "tools/call":
-                result = {"content": [{"type": "text", "text": "tiger-lily"}]}
-        body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result}).encode()
-        self.send_response(401 if not known else 200 if "id" in asked else 202)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.send_error(405)
-
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def birds() -> Iterator[str]:
-    """The URL of such a server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Birds)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/mcp"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-async def test_a_server_behind_a_url_is_called_with_its_key(copilot, play, birds):
-    servers = {"birds": {"type": "http", "url": birds, "headers": {"x-key": "48213"}}}
-    played = await play([Turn(ToolCall("birds-sing", {}, "c1")), Turn(Text("done"))], mcp_servers=servers)
-    assert played.result("c1").content == "tiger-lily"
+async def test_a_server_behind_a_url_is_called_with_its_key(play):
+    with birds_over("http", "48213") as (birds, servers):
+        played = await play(
+            [Turn(ToolCall("birds-say", {"text": "wren"}, "c1")), Turn(Text("done"))], mcp_servers=servers
+        )
+    assert (played.result("c1").content, birds.keys) == ("said wren", {"48213"})
     assert (played.decisions(), played.unguarded()) == ({"c1": "allow by posture"}, [])
     assert not any("48213" in argument.text for argument in played.plan.argv)
 

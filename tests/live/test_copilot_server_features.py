@@ -14,7 +14,7 @@ from interlock_fixtures.scripted_model import HttpError, ScriptedModel, Text, Th
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
-birds_over = runpy.run_path(str(Path(__file__).parent / "test_claude_servers.py"))["birds_over"]
+birds_over = runpy.run_path(str(Path(__file__).parent / "mcp_servers.py"))["birds_over"]
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg=="
@@ -227,8 +227,7 @@ async def test_a_server_behind_a_url_serves_and_its_calls_are_judged(copilot, po
         lambda call: Replace(output="REDACTED"),
     )
     calls = [Turn(ToolCall("birds-say", {"text": bird}, bird)) for bird in ("crow", "wren")]
-    with birds_over(kind) as (birds, servers):
-        servers["birds"]["headers"] = {"x-key": "heron"}
+    with birds_over(kind, "heron") as (birds, servers):
         played = await copilot.play([*calls, DONE], guard, permission=FULL, mcp_servers=servers)
     assert birds.calls == ["wren"]
     assert "no crows" in played.result("crow").content
