@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from tests.cli.batches import Batches
 
+ASKED = r"allow\? \[y\]es, \[n\]o, \[e\]dit, \[r\]emember for this run, \[q\]uit: "
 ASKS = {"posture": "none", "otherwise": "ask"}
 pytestmark = pytest.mark.behaviour("batch:approval-queue")
 
@@ -61,6 +63,31 @@ def test_a_running_batch_is_answered_by_name_and_errors_are_clear(cli: Any, batc
     assert late.returncode == 1
     assert b"the batch does not run" in late.stderr
     assert b"nothing waits" in asking.approvals().stderr
+
+
+def test_at_a_terminal_they_are_asked_one_after_the_other_until_the_batch_is_over(
+    cli: Any, batches: Batches, typed: Any
+) -> None:
+    asking = Asking(cli, batches, "a", "b")
+    asking.waiting(2)
+    child = typed("approvals", str(batches.out))
+    answers = {"a": "y\n", "b": "n\n"}
+    while answers:
+        child.expect(r"(a|b): claude asks to run:")
+        run = child.match.group(1)
+        child.expect(ASKED)
+        assert f"| echo {run} >> {batches.folder}/ledger" in child.before
+        child.send(answers.pop(run))
+        if run == "b":
+            child.expect("reason")
+            child.send("not today\n")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    stdout, stderr = asking.process.communicate(timeout=60)
+    assert asking.process.returncode == 0, stderr
+    assert b"b completed" in stdout
+    assert batches.executions() == {"a": 1}
 
 
 def test_a_program_answers_all_of_them_until_the_batch_is_over(cli: Any, batches: Batches) -> None:
