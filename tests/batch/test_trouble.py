@@ -29,7 +29,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.behaviour("batch:disk")
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_disk_that_runs_full_stops_the_batch_and_loses_nothing(batches: Any, small_disk: Path, backend: str) -> None:
     batches.folder = small_disk / "out"
     tasks = batches.tasks(40)

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class Copying:
             os.chmod(place, stat.S_IMODE(seen.st_mode))  # noqa: PTH101
 
     @contextmanager
-    def _opened(self, folder: str) -> Iterator[int]:
+    def _opened(self, folder: str) -> Generator[int]:
         """A folder of the source, reached step by step."""
         fd = os.open(self._source, _FOLDER)
         try:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +130,7 @@ async def _worktree(kind: Worktree, request: Request, source: str, folder: Path,
 
 
 @asynccontextmanager
-async def _alone_in(source: str) -> AsyncIterator[None]:
+async def _alone_in(source: str) -> AsyncGenerator[None]:
     """Nobody else of this library makes or removes a worktree of the repository meanwhile; raises `WorkspaceFailed`.
 
     A git that comes upon a worktree which another one is just making fails (git 2.39: `failed to read commondir`).
