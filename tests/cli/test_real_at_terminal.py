@@ -19,6 +19,7 @@ from tests.cli.agent_places import program
 from tests.cli.conftest import Cli
 from tests.cli.test_doctor import needed
 from tests.cli.test_run_at_terminal import ASKED, ends
+from tests.live.mcp_servers import echo
 
 from interlock.engine.registry import find_adapter
 from interlock_fixtures.clis import copilot_cache, find_cli
@@ -70,6 +71,9 @@ class Claude:
     def shell(self, command: str, call_id: str = "t1") -> ToolCall:
         return ToolCall("Bash", {"command": command}, call_id)
 
+    def say(self, text: str, call_id: str) -> ToolCall:
+        return ToolCall("mcp__e__echo", {"x": text}, call_id)
+
     def binary(self, cli: Cli, model: ScriptedModel) -> Path:
         del cli, model
         return needed(find_cli("claude", "newest"))
@@ -91,6 +95,9 @@ class Codex:
     def shell(self, command: str, call_id: str = "t1") -> ToolCall:
         return ToolCall("exec_command", {"cmd": command}, call_id)
 
+    def say(self, text: str, call_id: str) -> ToolCall:
+        return ToolCall("mcp__e/echo", {"x": text}, call_id)
+
     def binary(self, cli: Cli, model: ScriptedModel) -> Path:
         real = needed(find_cli("codex", "newest"))
         words = [word for word in model.arguments("codex") if word.startswith("model_provider")]
@@ -110,6 +117,9 @@ class Copilot:
 
     def shell(self, command: str, call_id: str = "t1") -> ToolCall:
         return ToolCall("bash", {"command": command}, call_id)
+
+    def say(self, text: str, call_id: str) -> ToolCall:
+        return ToolCall("e-echo", {"x": text}, call_id)
 
     def binary(self, cli: Cli, model: ScriptedModel) -> Path:
         """The CLI; what it unpacks at its first start all tests share."""
@@ -266,6 +276,24 @@ def test_a_command_runs_in_the_sandbox_unasked_and_is_asked_about_where_it_wants
         session.answers("y\n")
         assert ends(session.child) == 0
     assert [path.name for path in outside.iterdir()] == ["yes"]
+
+
+def test_a_tool_of_a_server_given_by_a_file_is_asked_about(
+    cli: Cli, agent: Agent, start: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": echo()}), "utf-8")
+    script = [Turn(agent.say("heron", "t1")), Turn(agent.say("wren", "t2")), DONE]
+    with start(script, *READ, "--mcp", str(file)) as session:
+        session.answers("y\n")
+        session.answers("n\n")
+        session.child.expect("reason")
+        session.child.send("no wrens\n")
+        assert ends(session.child) == 0
+        shown = session.shown()
+    assert "echoed" in shown["t1"]
+    assert ("no wrens" in shown["t2"], "echoed" in shown["t2"]) == (True, False)
+    assert not list(cli.workspace.iterdir())
 
 
 MADE = "fresh"

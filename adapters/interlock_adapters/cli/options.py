@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock_adapters.cli.mcp_file import McpFileProblem, read_servers
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from interlock.request import Request
+    from interlock.request import McpServer, Request
 
 __all__ = ["FLAGS", "Options", "UsageProblem", "at_terminal", "environment", "option_of", "read_prompt", "request_of"]
 
@@ -94,6 +96,10 @@ class Options:
         list[str] | None,
         typer.Option(metavar="DIR", help="A directory beside -C that counts as inside; repeatable."),
     ] = None
+    mcp: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help='MCP servers for the agent: {"mcpServers": {NAME: ...}}; repeatable.'),
+    ] = None
     max_turns: Annotated[str | None, typer.Option(metavar="N", help="A bound on the model's turns.")] = None
     budget_usd: Annotated[str | None, typer.Option(metavar="X", help="A bound on the cost in USD.")] = None
     approve_with: Annotated[
@@ -139,6 +145,7 @@ _OPTIONS = {
     "permission.deny": "--deny",
     "permission.backstop": "--backstop",
     "add_dirs": "--add-dir",
+    "mcp_servers": "--mcp",
     "env": "--env",
     "login": "--login",
     "hooks": "--hooks",
@@ -204,9 +211,17 @@ def _fields(options: Options, prompt: str) -> dict[str, Any]:
         "permission": _permission(options),
         "session": _session(options),
         "add_dirs": options.add_dir or [],
+        "mcp_servers": _servers(options.mcp or []),
         "env": environment(options.env or []),
         "limits": limits,
     }
+
+
+def _servers(files: list[str]) -> "dict[str, McpServer]":
+    try:
+        return read_servers(files)
+    except McpFileProblem as error:
+        raise UsageProblem(f"--mcp {error}") from None
 
 
 def _permission(options: Options) -> dict[str, Any]:
