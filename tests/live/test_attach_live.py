@@ -1,4 +1,7 @@
-"""A person at the real CLIs' own screens, offline: what they type, what our chain says to it, what they are asked."""
+"""A person at the real CLIs' own screens, offline: what they type, what our chain says to it, what they are asked.
+
+Of Claude Code and Copilot the file of the hooks is overwritten before the first prompt: it is read at the start alone.
+"""
 
 import json
 import os
@@ -22,6 +25,8 @@ pytestmark = pytest.mark.live
 
 PROGRAM = [sys.executable, "-c", "from interlock_adapters.cli import main; main()"]
 LIMIT = 60.0
+QUIET = 4.0
+"""Seconds without output after which a key counts as lost."""
 HOOK = """
 import json, sys
 call = json.load(sys.stdin)
@@ -58,8 +63,8 @@ class Person:
     def sees(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display if line.strip())
 
-    def waits_for(self, *texts: str, key: str = "") -> None:
-        """Read until all of these texts are on the screen; `key` is typed where nothing comes, and again if it is lost.
+    def waits_for(self, *texts: str, key: str = "", over: str = "") -> None:
+        """Read until all of these texts are on the screen; `key` is typed while `over` stays there and nothing comes.
 
         Some drop what is typed before they have drawn what they ask.
         """
@@ -68,9 +73,9 @@ class Person:
             if all(text in self.sees for text in texts):
                 return
             try:
-                data = self.child.read_nonblocking(65536, timeout=1)
+                data = self.child.read_nonblocking(65536, timeout=QUIET)
             except pexpect.TIMEOUT:
-                self.child.send(key)
+                self.child.send(key if over in self.sees else "")
                 continue
             except pexpect.EOF:
                 break
@@ -111,8 +116,8 @@ class Claude:
     name = "claude"
     ready = "? for shortcuts"
     asks = "Do you want to proceed?"
-    tool = "Bash"
-    options = ()
+    options: tuple[str, ...] = ()
+    hooks = "settings.json"
     asked = "touch asked"
 
     def call(self, command: str, call_id: str) -> ToolCall:
@@ -135,7 +140,7 @@ class Copilot(Claude):
     name = "copilot"
     ready = "? help"
     asks = "Do you want to run this command?"
-    tool = "bash"
+    hooks = "plugin/hooks.json"
     options = ("-m", "gpt-4.1")
 
     def call(self, command: str, call_id: str) -> ToolCall:
@@ -152,7 +157,7 @@ class Copilot(Claude):
 
     def open(self, person: Person) -> None:
         person.waits_for("Do you trust the files in this folder?")
-        person.waits_for(self.ready, key="1\r")
+        person.waits_for(self.ready, key="1\r", over="Do you trust the files")
 
 
 class Codex(Claude):
@@ -161,7 +166,7 @@ class Codex(Claude):
     name = "codex"
     ready = "Ask Codex to do anything"
     asks = "Would you like to run the following command?"
-    tool = "Bash"
+    hooks = "read again for each conversation"
     options = ("-m", "gpt-5.5")
 
     def call(self, command: str, call_id: str) -> ToolCall:
@@ -178,8 +183,8 @@ class Codex(Claude):
 
     def open(self, person: Person) -> None:
         person.waits_for("Open restricted")
-        person.waits_for("Use existing model", key="\r")
-        person.waits_for(self.ready, key="2")
+        person.waits_for("Use existing model", key="\r", over="Open restricted")
+        person.waits_for(self.ready, key="2", over="Use existing model")
 
 
 @dataclass
@@ -208,7 +213,7 @@ class Session:
     params=[
         pytest.param(Claude("oldest"), marks=pytest.mark.slow, id="claude-oldest"),
         pytest.param(Claude(), id="claude"),
-        pytest.param(Codex(), id="codex"),
+        pytest.param(Codex(), marks=pytest.mark.slow, id="codex"),
         pytest.param(Copilot(), id="copilot"),
     ]
 )
@@ -251,6 +256,8 @@ def session(agent: Claude, tmp_path: Path) -> Iterator[Session]:
         try:
             person = Person(child)
             agent.open(person)
+            for place in home.glob(f".local/state/interlock/runs/*/{agent.hooks}"):
+                place.write_text("", "utf-8")  # as a command that the agent runs could
             person.types("make it")
             yield Session(person, model, workspace, home, tmp_path / "audit.jsonl")
         finally:

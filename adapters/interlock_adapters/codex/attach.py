@@ -2,7 +2,8 @@
 
 The hooks are those of a run, trusted by their hash in the arguments; the server that they call stands in the private
 configuration, since its token belongs into no argument. The sandbox is that of the posture, and Codex asks the person
-who wants to leave it: nothing is ever answered for them. Hooks that are lost leave the sandbox.
+who wants to leave it: nothing is ever answered for them. Hooks that are lost leave the sandbox. That configuration is
+read again for each conversation, so a command outside of the sandbox could take the hooks from the next one.
 
 The start of the session is told to a hook only with the first prompt.
 """
@@ -46,6 +47,7 @@ CAPABILITIES = Capabilities(
         Hole(what="all outputs", before=False),
         Hole(what="what it asks to do outside its sandbox, which is yours to answer on the screen", after=False),
     ),
+    tamperable=True,
     backstops=(Backstop.SANDBOX,),
     otherwise=frozenset({Otherwise.DENY, Otherwise.CHAIN, Otherwise.AGENT}),
     confines=True,
