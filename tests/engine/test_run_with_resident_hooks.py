@@ -8,6 +8,7 @@ import anyio
 import pytest
 from tests.engine.conftest import Bench
 
+from interlock.engine.drive import Drive
 from interlock.errors import ConfigurationError, StartFailed
 from interlock.events import RunFinished, ToolDecided, ToolFinished
 from interlock.hooks import HookSpec
@@ -86,7 +87,8 @@ async def test_a_resident_that_cannot_be_started_keeps_the_agent_from_starting(b
     script = bench.folder / "guard.py"
     request = bench.request(calls("true"))
     client = bench.client(hooks=[spec])
-    drive = client._drive(request, streamed=False, watched=False, conversation=False)
+    planned = client._prepare(request, answered=False)
+    drive = Drive(client._setting(*planned, streamed=False, watched=False, conversation=False))
     script.unlink()
     with anyio.fail_after(30):
         await drive.main()
