@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.framing.json_objects import NotJson, parse_object
+from interlock.framing.json_objects import NotJson, parse_object, parse_text
 
 json_values = st.recursive(
     st.none()
@@ -92,3 +92,13 @@ def test_a_report_is_bounded_readable_text() -> None:
     assert isinstance(refused, NotJson)
     assert refused.text == "\ufffd" + "x" * 511
     assert refused.length == 10_001
+
+
+@pytest.mark.parametrize("text", [None, "", "no", "{} {}", "[" * 100_000, "NaN", "[1e999]", '"\\ud800"', "\ud800"])
+def test_an_answer_that_is_no_json_is_none_and_never_raises(text: str | None) -> None:
+    assert parse_text(text) is None
+
+
+@pytest.mark.parametrize("value", [{"a": [1, None]}, [1.5], "text", 5, True])
+def test_an_answer_may_be_json_of_any_kind(value: object) -> None:
+    assert parse_text(json.dumps(value)) == value

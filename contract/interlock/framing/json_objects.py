@@ -13,6 +13,8 @@ from typing import cast
 
 from pydantic_core import from_json
 
+from interlock.model import JsonValue
+
 REPORTED = 512
 _MAY_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{100}")
 """Without one of these no number overflows, so that most lines need no walk. Quick, but ids in hex are like it too."""
@@ -41,6 +43,15 @@ def parse_object(line: bytes) -> dict[str, object] | NotJson:
     if _MAY_OVERFLOW.search(line) and _OVERFLOWS.search(line) and not _finite(found):
         return _refused(line, "number out of range")
     return found
+
+
+def parse_text(text: str | None) -> JsonValue:
+    """Parse a text, such as the answer of a model, that should be one JSON value of any kind; None if it is not."""
+    try:
+        value: JsonValue = from_json((text or "").encode(), allow_inf_nan=False)
+    except ValueError:
+        return None
+    return value if _finite(value) else None
 
 
 def readable(data: bytes) -> str:

@@ -6,7 +6,6 @@ and a request among them is refused, so nothing that the server writes can stop 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from interlock.adapter import Order, Place
 from interlock.approval import Answer
 from interlock.events import Notice, SubagentFinished, TextDelta
 from interlock.framing import jsonrpc
+from interlock.framing.json_objects import parse_text
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Peer, Rejected, UnknownId
 from interlock.framing.lines import LineFramer, Oversized
 from interlock.framing.reports import Noise, joined, not_ours, too_long, warning
@@ -319,7 +319,7 @@ class AppServerCodec:
     def _turn_over(self, turn: Turn) -> Iterator[Action]:
         """Commands outlive an interrupt: the turn counts as ended when they have been."""
         wants = self._order.request.output_schema is not None
-        structured = _json(self._memory.text) if wants else None
+        structured = parse_text(self._memory.text) if wants else None
         ending = ending_of(turn, self._intent, self._memory, structured=structured, wants_structure=wants)
         self._held = ending
         if turn.status == "interrupted":
@@ -357,14 +357,6 @@ def _wrapping(order: Order) -> Wrapping:
     judged = order.needs.chain_before or bool(permission.deny) or permission.posture is not Posture.FULL
     gate = order.backstop is Backstop.GATE
     return Wrapping(at_once=order.needs.chain_after, in_place=judged, slow_to_fail=gate)
-
-
-def _json(text: str | None) -> JsonValue:
-    try:
-        found: JsonValue = json.loads(text or "")
-    except ValueError:
-        return None
-    return found
 
 
 def _plain(params: object) -> JsonValue:

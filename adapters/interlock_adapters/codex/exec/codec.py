@@ -5,7 +5,6 @@ Nothing here asks or decides: what may run is said by the sandbox. A line that c
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
@@ -27,7 +26,7 @@ from interlock.events import (
     Thinking,
     ToolFinished,
 )
-from interlock.framing.json_objects import NotJson, parse_object
+from interlock.framing.json_objects import NotJson, parse_object, parse_text
 from interlock.framing.lines import LineFramer, Oversized
 from interlock.framing.reports import how_ended, not_ours, requested, too_long, warning
 from interlock.model import JsonValue
@@ -207,7 +206,7 @@ class ExecCodec:
         elif not (self._text or "").strip():
             ending = Ending(Status.FAILED, Reason.NO_OUTPUT, "the final answer is empty", usage=usage)
         else:
-            structured = _json(self._text) if wants else None
+            structured = parse_text(self._text) if wants else None
             ending = Ending(Status.COMPLETED, text=self._text, structured=structured, usage=usage)
         yield from self._end(ending, model)
 
@@ -270,11 +269,3 @@ def _finished(item: Item, call: ToolCall) -> Iterator[BaseEvent]:
 def _emitted(events: Iterator[BaseEvent]) -> Iterator[Action]:
     if found := list(events):
         yield Emit(found)
-
-
-def _json(text: str | None) -> JsonValue:
-    try:
-        found: JsonValue = json.loads(text or "")
-    except ValueError:
-        return None
-    return found

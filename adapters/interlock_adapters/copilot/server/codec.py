@@ -6,7 +6,6 @@ refused, so nothing that the server writes can stop the translation or open a ga
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -17,7 +16,7 @@ from interlock.approval import Answer
 from interlock.events import Notice, Raw
 from interlock.framing import jsonrpc
 from interlock.framing.content_length import BadHeader, ContentLengthFramer, Frame, Unfinished
-from interlock.framing.json_objects import parse_object, readable
+from interlock.framing.json_objects import parse_object, parse_text, readable
 from interlock.framing.jsonrpc import Call, Failure, Malformed, Note, Rejected, UnknownId
 from interlock.framing.lines import Oversized
 from interlock.framing.reports import Noise, joined, not_ours, too_long, warning
@@ -386,7 +385,7 @@ class ServerCodec:
         ending = ending_of(self._memory, self._intent, aborted=aborted)
         if ending.status is not Status.COMPLETED or self._order.request.output_schema is None:
             return ending
-        structured = _json(ending.text)
+        structured = parse_text(ending.text)
         if structured is None:
             words = "the final answer is no JSON"
             return replace(ending, status=Status.FAILED, reason=Reason.INVALID_OUTPUT, message=words, text=None)
@@ -418,14 +417,6 @@ class ServerCodec:
 def _text(value: object, key: str) -> str:
     found = cast("Mapping[str, object]", value).get(key) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
-
-
-def _json(text: str | None) -> JsonValue:
-    try:
-        found: JsonValue = json.loads(text or "")
-    except ValueError:
-        return None
-    return found
 
 
 def _whole(body: bytes) -> JsonValue:
