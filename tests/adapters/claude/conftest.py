@@ -6,6 +6,7 @@ It is what an engine does, without deadlines and without a gate: perform the act
 from __future__ import annotations
 
 import os
+import runpy
 import select
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -45,6 +46,7 @@ from interlock_fixtures.scripted_model import ScriptedModel, ToolShown
 Decide = Callable[[Consult | Ask], Verdict | Answer | Literal["hold"] | None]
 """None is no objection; `hold` leaves the request open."""
 LIMIT = 30.0
+LINES = runpy.run_path(str(Path(__file__).parent / "cli_lines.py"))
 TRANSPORT = adapter.transports[0]
 FULL = Needs(chain_before=True, chain_after=True, modify=True, replace=True, answered=True)
 
@@ -242,3 +244,19 @@ def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 def make_order() -> Callable[..., Order]:
     """Makes orders as the engine does."""
     return an_order
+
+
+@pytest.fixture
+def begin() -> Callable[..., Codec]:
+    """A codec, started and prompted; `ready` has answered the handshake."""
+
+    def make(*, ready: bool = True, version: str = "2.1.332", **fields: Any) -> Codec:
+        codec = TRANSPORT.codec(an_order(Request(agent="claude", prompt="go", cwd="/repo", **fields)))
+        codec.start()
+        codec.prompt("go")
+        if ready:
+            codec.received("stdout", LINES["reply"]("initialize", {"claude_code_version": version}))
+            codec.received("stdout", LINES["settings"](("flagSettings", LINES["SETTINGS"])))
+        return codec
+
+    return make

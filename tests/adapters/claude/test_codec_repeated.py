@@ -1,70 +1,19 @@
 """What the CLI repeats to us: answers that must be our own, and messages into a turn, which are never lost."""
 
 import json
+import runpy
+from pathlib import Path
 
 import pytest
 
 from interlock.actions import Emit, Key, Proceed, RunDone, Send, Suspicion, Wake
 from interlock.outcome import Status
-from interlock.request import Request
-from interlock_adapters.claude import adapter
 
-SETTINGS = {"permissions": {"ask": ["*"], "disableAutoMode": "disable"}}
+LINES = runpy.run_path(str(Path(__file__).parent / "cli_lines.py"))
+SETTINGS, RESULT = LINES["SETTINGS"], LINES["RESULT"]
+line, reply, settings = LINES["line"], LINES["reply"], LINES["settings"]
+hook, given = LINES["hook"], LINES["given"]
 KEY = Key("main", "t1")
-RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "done", "session_id": "s"}
-
-
-def line(value):
-    """One line of the CLI."""
-    return json.dumps(value).encode() + b"\n"
-
-
-def reply(request_id, body):
-    """An answer to a request of ours."""
-    return line(
-        {"type": "control_response", "response": {"subtype": "success", "request_id": request_id, "response": body}}
-    )
-
-
-def settings(*sources):
-    """The answer to get_settings."""
-    return reply("settings", {"sources": [{"source": name, "settings": value} for name, value in sources]})
-
-
-def hook(event="PreToolUse", request_id="h1", call="t1", **more):
-    """A hook request for a Bash call."""
-    told = {
-        "hook_event_name": event,
-        "tool_name": "Bash",
-        "tool_input": {"command": "ls"},
-        "tool_use_id": call,
-        "cwd": "/repo",
-    }
-    request = {"subtype": "hook_callback", "callback_id": "before", "input": {**told, **more}}
-    return line({"type": "control_request", "request_id": request_id, "request": request})
-
-
-@pytest.fixture
-def begin(make_order):
-    """A codec, started and prompted; `ready` has answered the handshake."""
-
-    def make(*, ready=True, version="2.1.332", **fields):
-        codec = adapter.transports[0].codec(make_order(Request(agent="claude", prompt="go", cwd="/repo", **fields)))
-        codec.start()
-        codec.prompt("go")
-        if ready:
-            codec.received("stdout", reply("initialize", {"claude_code_version": version}))
-            codec.received("stdout", settings(("flagSettings", SETTINGS)))
-        return codec
-
-    return make
-
-
-def given(codec, data):
-    """The actions, with events apart."""
-    actions = list(codec.received("stdout", data))
-    events = [event for action in actions if isinstance(action, Emit) for event in action.events]
-    return [action for action in actions if not isinstance(action, Emit)], events
 
 
 # ---- What the CLI repeats -------------------------------------------------------------------------------------------
