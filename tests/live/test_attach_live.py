@@ -116,7 +116,7 @@ class Claude:
     name = "claude"
     ready = "? for shortcuts"
     asks = "Do you want to proceed?"
-    options: tuple[str, ...] = ()
+    options = ()
     hooks = "settings.json"
     asked = "touch asked"
 
