@@ -14,6 +14,7 @@ from interlock.errors import (
     BatchError,
     ConfigurationError,
     ContractError,
+    ExecutorFailed,
     InterlockError,
     JournalDamaged,
     JournalFailed,
@@ -71,6 +72,10 @@ claude cannot do what this request asks for:
     (
         JournalFailed("out", "batch.jsonl", "the disk is full"),
         "batch out: batch.jsonl cannot be written: the disk is full; nothing more is started, and it can be resumed",
+    ),
+    (
+        ExecutorFailed("out", "the scheduler is gone"),
+        "batch out: the executor can be used no more: the scheduler is gone; it can be resumed with another",
     ),
 ]
 each = pytest.mark.parametrize(("error", "words"), SAMPLES, ids=lambda value: type(value).__name__)
