@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,14 +132,18 @@ EXHAUSTED = (
 
 
 def test_an_agent_that_is_paused_is_said_with_its_time_and_can_be_waited_for(batches: Batches) -> None:
-    process = batches.start(batches.line("r", *EXHAUSTED))
+    tomorrow = int(time.time()) + 86_400
+    limits, error = EXHAUSTED
+    limits = {"rate_limit_event": {**limits["rate_limit_event"], "resetsAt": tomorrow}}
+    told = f"claude is paused until {time.strftime('%Y-', time.localtime(tomorrow))}".encode()
+    process = batches.start(batches.line("r", limits, error))
     assert process.stderr is not None
-    while b"claude is paused until 2096-" not in (line := process.stderr.readline()):
+    while told not in (line := process.stderr.readline()):
         assert line
     process.send_signal(signal.SIGINT)
     stderr = process.stderr.read()
     assert process.wait(30) == 130
-    assert b"claude is paused until 2096-" in stderr
+    assert told in stderr
     assert b"1 run without a result yet" in stderr
 
 

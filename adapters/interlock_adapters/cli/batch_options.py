@@ -94,7 +94,7 @@ class BatchOptions:
         int | None, typer.Option(min=1, metavar="N", help="Lost attempts until a run is given up. Default: 2.")
     ] = None
     longest_pause: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long to wait for a quota. Default: however long.")
+        float | None, typer.Option(metavar="SECONDS", help="How long to wait for a quota. Default: 32 days.")
     ] = None
     # ---- who guards and answers
     hooks: Annotated[str | None, typer.Option(metavar="FILE", help="A hooks file whose programs see every call.")] = (
