@@ -262,7 +262,9 @@ BEHAVIOURS = (
     Behaviour("dask:cancel", "An attempt on a worker is ended by a message.", "dask/distributed#4694"),
     Behaviour("dask:guard", "Hooks and approvals hold on every worker; one that cannot build the chain runs nothing."),
     Behaviour("dask:refused", "A worker with another version is given nothing, and the reason is told."),
-    Behaviour("dask:artifacts", "Files of an attempt come home or are uploaded, and none from outside of its directory."),
+    Behaviour(
+        "dask:artifacts", "Files of an attempt come home or are uploaded, and none from outside of its directory."
+    ),
     Behaviour("dask:worker-killed", "A killed worker loses exactly its attempts, and no agent of them lives on."),
     Behaviour("dask:poison", "A run that kills its workers is given up, and the others go on."),
     Behaviour("dask:elastic", "Workers that come and go are used while they are there."),
