@@ -17,7 +17,7 @@ from interlock.capabilities import Capabilities, Unmet
 from interlock.events import Raw
 from interlock.framing.json_objects import NotJson, parse_object
 from interlock.framing.lines import LineFramer, Oversized
-from interlock.framing.reports import how_ended, too_long, warning
+from interlock.framing.reports import how_ended, not_ours, too_long, warning
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.tools import ToolCall
@@ -71,8 +71,8 @@ class LineCodec:
 
     def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
         """Opens no endpoint."""
-        del channel, key, body
-        return ()
+        del body
+        return (not_ours(channel, key),)
 
     def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
         """Asks nothing."""

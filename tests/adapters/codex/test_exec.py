@@ -103,3 +103,17 @@ def test_noise_and_a_line_that_cannot_be_read_end_nothing(codec):
     other = adapter.transports[0].codec(codec._order)
     broken = heard(other, STARTED, {"type": "turn.completed", "usage": 5})
     assert (ending(broken).status, ending(broken).reason) == (Status.FAILED, Reason.PROTOCOL)
+
+
+def test_an_answer_nested_without_end_is_no_structured_answer(order) -> None:
+    codec = adapter.transports[0].codec(order(output_schema={"type": "object"}))
+    codec.prompt("go")
+    said = {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": "[" * 100_000}}
+    done = ending(heard(codec, STARTED, said, {"type": "turn.completed", "usage": {}}))
+    assert (done.status, done.structured) == (Status.COMPLETED, None)
+
+
+def test_a_run_ends_once_though_two_ends_of_a_turn_cannot_be_read(codec) -> None:
+    broken = {"type": "turn.completed", "usage": 5}
+    done = ending(heard(codec, STARTED, broken, broken))
+    assert (done.status, done.reason, done.session_id) == (Status.FAILED, Reason.PROTOCOL, "t1")

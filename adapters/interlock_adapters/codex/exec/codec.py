@@ -5,15 +5,14 @@ Nothing here asks or decides: what may run is said by the sandbox. A line that c
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, cast
 
 from pydantic import ValidationError
 
-from interlock.actions import Action, CloseInput, Emit, Ending, Key, Ready, RunDone, Send, Stage, Verdict
+from interlock.actions import Action, CloseInput, Emit, Ending, Ready, Send
 from interlock.adapter import Order
-from interlock.approval import Answer
 from interlock.events import (
     BaseEvent,
     FileChange,
@@ -26,9 +25,10 @@ from interlock.events import (
     Thinking,
     ToolFinished,
 )
-from interlock.framing.json_objects import NotJson, parse_object, parse_text
-from interlock.framing.lines import LineFramer, Oversized
-from interlock.framing.reports import how_ended, not_ours, requested, too_long, warning
+from interlock.framing.bounded import Bounded
+from interlock.framing.json_objects import parse_text
+from interlock.framing.line_adapter import LineCodec
+from interlock.framing.reports import how_ended, requested
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status
 from interlock.request import NewSession
@@ -40,8 +40,6 @@ from interlock_adapters.codex.tools import PATCH, SHELL, describe, mcp_name
 
 __all__ = ["ExecCodec"]
 
-REMEMBERED = 4096
-"""Items that are remembered as begun."""
 _REFUSALS = frozenset({"user cancelled MCP tool call", "user rejected MCP tool call"})
 """What it says of a call that it wanted to ask about, where nobody can be asked: no person said so."""
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "delete": "delete"}
@@ -49,19 +47,17 @@ _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "del
 Object = Mapping[str, JsonValue]
 
 
-class ExecCodec:
+class ExecCodec(LineCodec):
     """Reads one process, which is one turn."""
 
     def __init__(self, order: Order) -> None:
+        super().__init__()
         self._order = order
         self._fresh = isinstance(order.request.session, NewSession)
-        self._framer = LineFramer()
         self._session: str | None = None
         self._text: str | None = None
-        self._begun: OrderedDict[str, None] = OrderedDict()
+        self._begun: Bounded[str, None] = Bounded()
         self._retries = 0
-        self._interrupted = False
-        self._done = False
 
     # ---- What we say ------------------------------------------------------------------------------------------------
 
@@ -73,77 +69,34 @@ class ExecCodec:
         """The whole of its input; it waits for the end of that."""
         return (Send(prompt.encode()), CloseInput())
 
-    def steer(self, text: str) -> Sequence[Action]:
-        """Its input is closed."""
-        del text
-        return ()
-
     def interrupt(self) -> Sequence[Action]:
         """It has no word for that: the run ends, and the process by a signal."""
-        if self._done:
-            return ()
-        self._interrupted = True
-        return tuple(self._end(Ending(Status.CANCELLED, session_id=self._session)))
-
-    def called(self, channel: str, key: str, body: bytes) -> Sequence[Action]:
-        """This transport has no endpoint."""
-        del body
-        return (not_ours(channel, key),)
-
-    def decided(self, key: Key, stage: Stage | None, verdict: Verdict | Answer) -> Sequence[Action]:
-        """Nothing is ever asked."""
-        del key, stage, verdict
-        return ()
-
-    def woke(self, key: str) -> Sequence[Action]:
-        """Nothing is waited for."""
-        del key
-        return ()
+        return self._end(Ending(Status.CANCELLED))
 
     # ---- What it says -----------------------------------------------------------------------------------------------
-
-    def received(self, channel: str, data: bytes) -> Sequence[Action]:
-        """Bytes of stdout, in pieces of any size."""
-        if channel != "stdout":
-            return ()
-        return [action for line in self._framer.feed(data) for action in self._line(line)]
-
-    def eof(self, channel: str) -> Sequence[Action]:
-        """The unterminated rest is a line of its own."""
-        if channel != "stdout":
-            return ()
-        return [action for line in self._framer.close() for action in self._line(line)]
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """Without the end of a turn the process crashed, or never began one."""
         del files
-        if self._done:
-            return ()
         how = how_ended(code, signal)
         reason, message = Reason.CRASHED, f"the agent ended without a result ({how})"
         if self._session is None and code == 1 and not self._fresh:
             reason, message = Reason.SESSION_NOT_FOUND, f"the agent ended before it went on with the session ({how})"
         elif self._session is None and code in {1, 2}:
             reason, message = Reason.BAD_REQUEST, f"the agent ended before it began ({how})"
-        return tuple(self._end(Ending(Status.FAILED, reason, message, session_id=self._session)))
+        return self._end(Ending(Status.FAILED, reason, message))
 
-    def _line(self, line: bytes | Oversized) -> Iterator[Action]:
-        if isinstance(line, Oversized):
-            yield too_long(line)
-            return
-        if not line.strip():
-            return
-        found = parse_object(line)
-        if isinstance(found, NotJson):
-            yield warning("stdout_noise", found.text)
-            return
-        message = cast("Object", found)
+    def message(self, message: Object, /) -> Sequence[Action]:
+        """One line."""
         try:
-            yield from list(self._told(message))
+            return list(self._told(message))
         except ValidationError as error:
-            yield Emit([Raw(data=dict(message)), Notice(level="error", code="unreadable_line", message=str(error))])
-            if str(message.get("type")).startswith("turn."):
-                yield from self._end(Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read"))
+            notice = Notice(level="error", code="unreadable_line", message=str(error))
+            unread = Emit([Raw(data=dict(message)), notice])
+            if not str(message.get("type")).startswith("turn."):
+                return (unread,)
+            ending = Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read")
+            return (unread, *self._end(ending))
 
     def _told(self, message: Object) -> Iterator[Action]:
         match message.get("type"):
@@ -162,7 +115,7 @@ class ExecCodec:
                 status = api_status(told.message)
                 yield Emit([Retrying(attempt=self._retries, error=told.message, status=status)])
             case "turn.completed" | "turn.failed":
-                yield from self._over(TurnLine.model_validate(message))
+                yield from self._turn_over(TurnLine.model_validate(message))
             case _:
                 yield Emit([Raw(data=dict(message))])
 
@@ -172,9 +125,7 @@ class ExecCodec:
         call = _call(item)
         if call is None or call.tool_call_id in self._begun:
             return
-        self._begun[call.tool_call_id] = None
-        if len(self._begun) > REMEMBERED:
-            self._begun.popitem(last=False)
+        self._begun.remember(call.tool_call_id, None)
         yield requested(call)
 
     def _ends(self, item: Item, message: Object) -> Iterator[BaseEvent]:
@@ -194,12 +145,9 @@ class ExecCodec:
             case _:
                 yield Raw(data=dict(message))
 
-    def _over(self, told: TurnLine) -> Iterator[Action]:
-        if self._done:
-            return
+    def _turn_over(self, told: TurnLine) -> Sequence[Action]:
         wants = self._order.request.output_schema is not None
         usage = usage_of(told.usage, fresh=self._fresh)
-        model = self._order.request.model
         if told.error is not None:
             message = told.error.message
             ending = Ending(Status.FAILED, reason_of(message), message, api_status=api_status(message))
@@ -208,24 +156,10 @@ class ExecCodec:
         else:
             structured = parse_text(self._text) if wants else None
             ending = Ending(Status.COMPLETED, text=self._text, structured=structured, usage=usage)
-        yield from self._end(ending, model)
+        return self._end(replace(ending, model=self._order.request.model))
 
-    def _end(self, ending: Ending, model: str | None = None) -> Iterator[Action]:
-        self._done = True
-        yield RunDone(
-            Ending(
-                ending.status,
-                ending.reason,
-                ending.message,
-                text=ending.text,
-                structured=ending.structured,
-                usage=ending.usage,
-                session_id=self._session,
-                model=model,
-                api_status=ending.api_status,
-                final=True,
-            )
-        )
+    def _end(self, ending: Ending) -> Sequence[Action]:
+        return self.finish(replace(ending, session_id=self._session, final=True))
 
 
 def _call(item: Item) -> ToolCall | None:

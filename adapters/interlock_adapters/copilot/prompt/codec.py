@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from pydantic import ValidationError
 
-from interlock.actions import Action, CloseInput, Emit, Ending, Key, RunDone, Send, Stage, Verdict, Wake
+from interlock.actions import Action, CloseInput, Emit, Ending, Key, Send, Stage, Verdict, Wake
 from interlock.adapter import Order, Place
 from interlock.approval import Answer
 from interlock.events import Notice, Raw
-from interlock.framing.json_objects import NotJson, parse_object
-from interlock.framing.lines import LineFramer, Oversized
-from interlock.framing.reports import how_ended, not_ours, too_long, warning
+from interlock.framing.line_adapter import LineCodec
+from interlock.framing.reports import how_ended, not_ours
 from interlock.model import JsonValue
 from interlock.outcome import Reason, Status, Usage
 from interlock.request import NewSession
@@ -36,16 +34,15 @@ EXIT_LIMIT = 5.0
 TERMINAL = ("result", "session.error")
 
 
-class PromptCodec:
+class PromptCodec(LineCodec):
     """Reads one process, which is one turn, and answers its hooks."""
 
     def __init__(self, order: Order) -> None:
+        super().__init__()
         self._resumed = not isinstance(order.request.session, NewSession)
-        self._framer = LineFramer()
         calls = Calls(Tools(order.request.mcp_servers))
         self._hooks = HookCalls(order, calls)
         self._stream = Stream(order, calls, self._hooks)
-        self._done = False
 
     # ---- What we say ------------------------------------------------------------------------------------------------
 
@@ -62,14 +59,9 @@ class PromptCodec:
         self._hooks.prompt = prompt
         return (Send(PLACEHOLDER.encode()), CloseInput())
 
-    def steer(self, text: str) -> Sequence[Action]:
-        """Its input is closed."""
-        del text
-        return ()
-
     def interrupt(self) -> Sequence[Action]:
         """It has no word for that: the run ends, and the process by a signal."""
-        return self._end(Ending(Status.CANCELLED, session_id=self._stream.told.session, final=True))
+        return self.finish(Ending(Status.CANCELLED, session_id=self._stream.told.session, final=True))
 
     # ---- Hooks ------------------------------------------------------------------------------------------------------
 
@@ -94,55 +86,30 @@ class PromptCodec:
         """A hook has waited long enough for the stream, or the agent does not exit."""
         if key != EXITING:
             return list(self._hooks.woke(key))
-        return self._end(self._ending("it has not exited", None))
+        return self.finish(self._ending("it has not exited", None))
 
     # ---- What it says -----------------------------------------------------------------------------------------------
-
-    def received(self, channel: str, data: bytes) -> Sequence[Action]:
-        """Bytes of stdout, in pieces of any size."""
-        if channel != "stdout":
-            return ()
-        return [action for line in self._framer.feed(data) for action in self._line(line)]
-
-    def eof(self, channel: str) -> Sequence[Action]:
-        """The unterminated rest is a line of its own."""
-        if channel != "stdout":
-            return ()
-        return [action for line in self._framer.close() for action in self._line(line)]
 
     def exited(self, code: int | None, signal: int | None, files: Mapping[str, bytes]) -> Sequence[Action]:
         """The usage is known only now; of a session that goes on the file counts earlier runs too."""
         how = how_ended(code, signal)
         usage = Usage() if self._resumed else usage_in(files.get(USAGE_FILE))
-        return self._end(replace(self._ending(how, code), usage=usage))
+        return self.finish(replace(self._ending(how, code), usage=usage))
 
     def _ending(self, how: str, code: int | None) -> Ending:
         return ending(self._stream.told, resumed=self._resumed, how=how, code=code)
 
-    def _end(self, last: Ending) -> Sequence[Action]:
-        if self._done:
-            return ()
-        self._done = True
-        return (RunDone(last),)
-
-    def _line(self, line: bytes | Oversized) -> Iterator[Action]:
-        if isinstance(line, Oversized):
-            yield too_long(line)
-            return
-        if not line.strip():
-            return
-        found = parse_object(line)
-        if isinstance(found, NotJson):
-            yield warning("stdout_noise", found.text)
-            return
-        message = cast("Mapping[str, JsonValue]", found)
+    def message(self, message: Mapping[str, JsonValue], /) -> Sequence[Action]:
+        """One line."""
         try:
-            yield from list(self._stream.line(message))
+            actions = list(self._stream.line(message))
         except ValidationError as error:
-            yield Emit([Raw(data=dict(message)), Notice(level="error", code="unreadable_line", message=str(error))])
-            if message.get("type") in TERMINAL:
-                last = Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read", final=True)
-                yield from self._end(last)
-            return
-        if message.get("type") == "result" and not self._done:
-            yield Wake(EXITING, EXIT_LIMIT)
+            notice = Notice(level="error", code="unreadable_line", message=str(error))
+            unread = Emit([Raw(data=dict(message)), notice])
+            if message.get("type") not in TERMINAL:
+                return (unread,)
+            last = Ending(Status.FAILED, Reason.PROTOCOL, "the end of the turn cannot be read", final=True)
+            return (unread, *self.finish(last))
+        if message.get("type") == "result" and not self._over:
+            actions.append(Wake(EXITING, EXIT_LIMIT))
+        return actions
