@@ -8,6 +8,10 @@ what shows through the codec alone what is shown through the whole engine too. W
 import os
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", settings(), deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
 WITH_OLDEST = frozenset({
