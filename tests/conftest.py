@@ -1,11 +1,15 @@
-"""Fixtures that every test may use, and which tests belong to the long group.
+"""Fixtures that every test may use, and which tests belong to the long group (`INTERLOCK_LONG=1`).
 
-The real CLIs take a second or more a run. Without INTERLOCK_LONG=1 the oldest pinned version runs what its wire may
-change (decisions, outputs, approvals, turns, failing hooks, honesty) on one event loop; the newest runs everything but
-what shows through the codec alone what is shown through the whole engine too. What is marked slow waits as well.
+The short group has to be through in minutes on two cores, and nearly all its time is that of real processes. So there
+- the oldest pinned Claude Code runs what its wire may change most (decisions, failing hooks), and its recordings;
+- what shows through the codec alone what is shown through the whole engine too waits;
+- a test of whole runs or batches takes one of the two event loops, every other test the other one;
+- of a test on real processes with many like cases, the first runs;
+- what is marked slow waits.
 """
 
 import os
+import zlib
 
 import pytest
 from hypothesis import settings
@@ -14,16 +18,52 @@ settings.register_profile("untimed", settings(), deadline=None)  # a busy machin
 settings.load_profile("untimed")
 
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
-WITH_OLDEST = frozenset({
-    "test_claude_approvals", "test_claude_calls", "test_claude_honesty", "test_claude_hook_matrix",
-    "test_claude_outputs", "test_claude_turns", "test_coverage_live",
-})  # fmt: skip
+WITH_OLDEST = frozenset({"test_claude_calls", "test_claude_hook_matrix"})
 SHOWN_TWICE = frozenset({"test_live_calls", "test_live_outputs"})
+ON_ONE_LOOP = ("test_run_", "test_driver", "test_seam", "test_trouble", "test_attacks", "test_kills", "test_pty")
+SAMPLED = frozenset({
+    "test_a_command_that_knows_the_tokens_is_noticed_and_decides_nothing",
+    "test_a_command_of_codex_that_goes_on_while_the_model_does_is_denied_rewritten_and_asked_about",
+    "test_a_fault_changes_how_it_ends_and_never_how_often",
+    "test_a_kept_recording_ends_as_it_did",
+    "test_a_kept_recording_of_codex_calls_us_again_and_ends_as_it_did",
+    "test_a_message_that_the_agent_never_reads_is_said_to_be_lost",
+    "test_a_prompt_reaches_the_model_as_it_is_and_nothing_is_inlined",
+    "test_a_prompt_reaches_the_model_byte_for_byte_and_nothing_is_inlined",
+    "test_a_replaced_output_is_all_that_the_model_is_shown",
+    "test_a_resident_hook_that_misbehaves_leaves_no_file",
+    "test_a_run_that_is_ended_while_a_person_is_asked_runs_nothing",
+    "test_a_short_key_of_a_provider_breaks_nothing",
+    "test_an_answer_that_counts_as_a_yes_lets_nothing_run",
+    "test_an_error_of_the_service_has_its_reason",
+    "test_an_error_of_the_service_is_the_reason_of_the_outcome",
+    "test_an_honest_corpus_raises_no_alarm",
+    "test_an_output_of_copilot_that_cannot_be_replaced_stops_the_run",
+    "test_behind_hooks_that_are_never_called_copilot_lets_run_only_what_it_never_asks_about",
+    "test_effort_reaches_the_service",
+    "test_no_road_leads_round_the_hook_after_a_call",
+    "test_no_road_shows_the_model_a_token",
+    "test_the_cli_asks_again_after_trouble",
+    "test_what_cannot_be_replaced_stops_the_run",
+    "test_what_lies_about_runs_nothing_says_nothing_and_permits_nothing",
+    "test_whatever_a_tool_of_ours_gives_the_model_gets_an_answer",
+    "test_whoever_dies_while_a_hook_is_answered_nothing_runs_and_nothing_is_shown",
+})  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the long group out unless it is asked for; pytest says how many that are."""
     spared = [] if LONG else [item for item in items if _is_long(item)]
+    left_out = set(spared)
+    if not LONG:
+        begun: set[tuple[str, str]] = set()
+        for item in items:
+            function = (item.path.stem, item.name.partition("[")[0])
+            if item in left_out or function[1] not in SAMPLED:
+                continue
+            if function in begun:
+                spared.append(item)
+            begun.add(function)
     if spared:
         config.hook.pytest_deselected(items=spared)
         left_out = set(spared)
@@ -35,9 +75,17 @@ def _is_long(item: pytest.Item) -> bool:
         return True
     called = getattr(item, "callspec", None)
     params = called.params if called else {}
+    loop = params.get("anyio_backend")
+    if loop and item.path.stem.startswith(ON_ONE_LOOP) and loop != _loop_of(item):
+        return True
     if "oldest" not in {params.get("claude_which"), params.get("driver")}:
         return False
-    return params.get("anyio_backend") == "trio" or item.path.stem not in WITH_OLDEST
+    return loop == "trio" or item.path.stem not in WITH_OLDEST
+
+
+def _loop_of(item: pytest.Item) -> str:
+    """The event loop that a test takes in the short group: the same on every machine."""
+    return ("asyncio", "trio")[zlib.crc32(item.name.partition("[")[0].encode()) % 2]
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -23,7 +23,7 @@ INERT = [
     ("claude", "dropped"),
     pytest.param("claude", "bare", marks=pytest.mark.slow),
     ("codex", "stripped"),
-    ("copilot", "stripped"),
+    pytest.param("copilot", "stripped", marks=pytest.mark.slow),
 ]
 
 

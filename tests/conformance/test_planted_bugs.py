@@ -37,13 +37,19 @@ def test_each_check_has_a_planted_bug(planted):
     assert sorted([*planted.ADAPTERS, *planted.CLIENTS]) == NUMBERS
 
 
-@pytest.mark.parametrize("number", [number for number in NUMBERS if number < 50])
+@pytest.mark.parametrize(
+    "number",
+    [number if number < 20 else pytest.param(number, marks=pytest.mark.slow) for number in NUMBERS if number < 50],
+)
 def test_a_bug_of_an_adapter_is_caught_by_its_check_alone(number, subject, planted):
     report = run_checks(subject(planted.ADAPTERS[number]()), ALONE)
     assert report.failed == (number,), report.describe()
 
 
-@pytest.mark.parametrize("number", [number for number in NUMBERS if number >= 50])
+@pytest.mark.parametrize(
+    "number",
+    [number if number == 51 else pytest.param(number, marks=pytest.mark.slow) for number in NUMBERS if number >= 50],
+)
 def test_a_bug_that_only_a_process_shows_is_caught_by_its_check_alone(number, subject, planted):
     report = run_checks(subject(adapter, client=planted.CLIENTS[number]), checks())
     assert report.failed == (number,), report.describe()

@@ -214,7 +214,7 @@ class Session:
         pytest.param(Claude("oldest"), marks=pytest.mark.slow, id="claude-oldest"),
         pytest.param(Claude(), id="claude"),
         pytest.param(Codex(), marks=pytest.mark.slow, id="codex"),
-        pytest.param(Copilot(), id="copilot"),
+        pytest.param(Copilot(), marks=pytest.mark.slow, id="copilot"),
     ]
 )
 def agent(request: pytest.FixtureRequest) -> Claude:

@@ -44,7 +44,12 @@ def ways() -> list[Any]:
     """Every transport that shows calls, in every style of model, at both ends of the tested range."""
     return [
         pytest.param(
-            name, transport, dialect, which, id=" ".join(filter(None, (name, transport, dialect.style, which)))
+            name,
+            transport,
+            dialect,
+            which,
+            id=" ".join(filter(None, (name, transport, dialect.style, which))),
+            marks=() if which == pinned_ends(name)[-1] else pytest.mark.slow,
         )
         for name in known_agents()
         for transport in (one.name for one in find_adapter(name).transports if one.capabilities.sees_before == "all")
