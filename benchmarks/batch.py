@@ -1,9 +1,11 @@
 """`python -m benchmarks batch [--quick]`: what a batch costs beside its runs.
 
 Attempts here are no agents: each answers at once with an outcome, so that all that is measured is the driver's own: the
-journal, its syncs, admission, and the files of each run. Beside it stands a bare anyio loop that has the same attempts
-made by as many tasks and keeps nothing. Each size runs in a process of its own, so that memory is that of one. CPU is
-the figure to compare; the wall has the disk's syncs in it, of which one serves all that wait.
+journal, its syncs, admission, and the files of each run. Beside it stand a bare anyio loop that has the same attempts
+made by as many tasks and keeps nothing, and inspect-ai, if it is installed: a runner of batches that keeps a log of every
+sample and may be gone on with; its solver answers at once as well. Each size runs in a process of its own, so that
+memory is that of one. CPU is the figure to compare; the wall has the disk's syncs in it, of which one serves all that
+wait.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -98,6 +101,39 @@ def bare(_folder: Path, runs: int) -> dict[str, float]:
     return measured(lambda: anyio.run(main), runs)
 
 
+def peer(folder: Path, samples: int) -> dict[str, float]:
+    """As many samples of inspect-ai, with a log of each."""
+    from inspect_ai import Task as Evaluation  # noqa: PLC0415  # a peer may be missing
+    from inspect_ai import eval as evaluate  # noqa: PLC0415  # same
+    from inspect_ai.dataset import Sample  # noqa: PLC0415  # same
+    from inspect_ai.model import ModelOutput  # noqa: PLC0415  # same
+    from inspect_ai.solver import solver  # noqa: PLC0415  # same
+
+    @solver
+    def at_once():
+        async def solve(state, generate):
+            del generate
+            state.output = ModelOutput.from_content("none", "done " * 40)
+            return state
+
+        return solve
+
+    def run(count: int) -> None:
+        dataset = [Sample(id=f"r{number}", input="do this " * 20) for number in range(count)]
+        (log,) = evaluate(
+            Evaluation(dataset=dataset, solver=at_once()),
+            model="mockllm/model",
+            log_dir=str(folder / f"logs-{count}"),
+            max_samples=AT_ONCE,
+            display="none",
+        )
+        if log.status != "success":
+            raise SystemExit(str(log.error))
+
+    run(1)  # everything is loaded then
+    return measured(lambda: run(samples), samples)
+
+
 def journal(folder: Path, lines: int) -> dict[str, float]:
     """Lines that are written, a hundred in each group, and lines that are read back; a second."""
     writer = JournalWriter(folder, Tail())
@@ -112,7 +148,7 @@ def journal(folder: Path, lines: int) -> dict[str, float]:
     return {"written": count / written, "read": count / (time.perf_counter() - began)}
 
 
-ROWS = {"own": own, "bare": bare, "journal": journal}
+ROWS = {"own": own, "bare": bare, "peer": peer, "journal": journal}
 
 
 def in_process(row: str, size: int) -> dict[str, float]:
@@ -122,12 +158,16 @@ def in_process(row: str, size: int) -> dict[str, float]:
 
 
 def table(sizes: list[int]) -> None:
-    """Measure, and print."""
-    print(f"{'queued':>8} {'own CPU ms/run':>15} {'wall ms/run':>12} {'bare CPU':>9} {'MiB':>6} {'resume s':>9}")
+    """Measure, and print; the peer where it is installed."""
+    there = find_spec("inspect_ai") is not None
+    print(f"{'queued':>8} {'':>10} {'CPU ms/run':>11} {'wall ms/run':>12} {'MiB':>6} {'resume s':>9}")
     for size in sizes:
-        ours, loop = in_process("own", size), in_process("bare", size)
-        figures = f"{ours['cpu']:>15.2f} {ours['wall']:>12.2f} {loop['cpu']:>9.2f} {ours['memory']:>6.0f}"
-        print(f"{size:>8} {figures} {ours['resume']:>9.2f}")
+        for name, row in (("interlock", "own"), ("bare", "bare"), *((("inspect-ai", "peer"),) if there else ())):
+            found = in_process(row, size)
+            resume = f"{found['resume']:.2f}" if "resume" in found else ""
+            print(
+                f"{size:>8} {name:>10} {found['cpu']:>11.2f} {found['wall']:>12.2f} {found['memory']:>6.0f} {resume:>9}"
+            )
     found = in_process("journal", max(sizes))
     print(f"journal: {found['written']:,.0f} lines a second written and synced by hundreds, {found['read']:,.0f} read")
 
