@@ -2,7 +2,7 @@
 
 Attempts here are no agents: each answers at once with an outcome, so that all that is measured is the driver's own: the
 journal, its syncs, admission, and the files of each run. Beside it stand a bare anyio loop that has the same attempts
-made by as many tasks and keeps nothing, and inspect-ai, if it is installed: a runner of batches that keeps a log of every
+made by as many tasks and keeps nothing, and inspect-ai, if it is installed: a runner of batches which logs each
 sample and may be gone on with; its solver answers at once as well. Each size runs in a process of its own, so that
 memory is that of one. CPU is the figure to compare; the wall has the disk's syncs in it, of which one serves all that
 wait.
