@@ -4,7 +4,7 @@ The short group has to be through in minutes on two cores, and nearly all its ti
 - the oldest pinned Claude Code runs what its wire may change most (decisions, failing hooks), and its recordings;
 - what shows through the codec alone what is shown through the whole engine too waits;
 - a test of whole runs or batches takes one of the two event loops, every other test the other one;
-- of a test on real processes with many like cases, the first runs;
+- of a test on real processes with many like cases, the first runs, and what another agent shows as well waits;
 - what is marked slow waits.
 """
 
@@ -50,6 +50,23 @@ SAMPLED = frozenset({
     "test_whoever_dies_while_a_hook_is_answered_nothing_runs_and_nothing_is_shown",
 })  # fmt: skip
 
+SHOWN_BY_ANOTHER = frozenset(
+    {
+        ("test_claude_endings", "test_leaving_the_block_while_a_command_runs_leaves_no_process"),
+        ("test_claude_servers", "test_a_tool_of_ours_that_hangs_ends_with_the_run"),
+        ("test_claude_sessions", "test_a_directory_of_any_name_keeps_its_sessions"),
+        ("test_codex_exec", "test_an_interrupt_ends_the_run_and_its_command"),
+        ("test_codex_person", "test_with_a_key_nobody_is_called_but_its_service"),
+        ("test_copilot_prompt", "test_a_run_ends_with_text_usage_and_session"),
+        ("test_copilot_prompt_endings", "test_a_model_that_is_unknown_or_no_login_says_so_and_sends_nothing"),
+        ("test_copilot_prompt_endings", "test_cancelling_leaves_no_process"),
+        ("test_copilot_prompt_endings", "test_silence_ends_at_the_idle_limit"),
+        ("test_copilot_server_features", "test_a_request_that_is_repeated_is_told_and_the_run_goes_on"),
+        ("test_copilot_server_features", "test_the_words_of_a_prompt_are_words_and_nothing_is_inlined"),
+        ("test_terminal_aider", "test_an_error_of_the_service_is_a_failure_although_aider_exits_with_0"),
+    }
+)
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the long group out unless it is asked for; pytest says how many that are."""
@@ -72,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_long(item: pytest.Item) -> bool:
     if item.get_closest_marker("slow") or item.path.stem in SHOWN_TWICE:
+        return True
+    if (item.path.stem, item.name.partition("[")[0]) in SHOWN_BY_ANOTHER:
         return True
     called = getattr(item, "callspec", None)
     params = called.params if called else {}
