@@ -3,7 +3,7 @@
 The short group has to be through in minutes on two cores, and nearly all its time is that of real processes. So there
 - the oldest pinned Claude Code runs what its wire may change most (decisions, failing hooks), and its recordings;
 - what shows through the codec alone what is shown through the whole engine too waits;
-- a test of whole runs or batches takes one of the two event loops, every other test the other one;
+- a test of real processes in the engine or a batch takes one of the two event loops, every other test the other one;
 - of a test on real processes with many like cases, the first runs, and what another agent shows as well waits;
 - what is marked slow waits.
 """
@@ -20,9 +20,16 @@ settings.load_profile("untimed")
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
 WITH_OLDEST = frozenset({"test_claude_calls", "test_claude_hook_matrix"})
 SHOWN_TWICE = frozenset({"test_live_calls", "test_live_outputs"})
-ON_ONE_LOOP = ("test_run_", "test_driver", "test_seam", "test_trouble", "test_attacks", "test_kills", "test_pty")
+ON_ONE_LOOP = (
+    "test_attacks", "test_driver", "test_kills", "test_lifeline", "test_process", "test_pty", "test_resident_hook",
+    "test_run_", "test_seam", "test_subprocess_hook", "test_trouble", "test_workspaces",
+)  # fmt: skip
 SAMPLED = frozenset({
     "test_a_command_that_knows_the_tokens_is_noticed_and_decides_nothing",
+    "test_a_command_of_copilot_in_the_background_is_denied_rewritten_and_asked_about",
+    "test_an_error_of_the_service_has_its_own_reason",
+    "test_behind_hooks_that_never_fire_the_gate_of_claude_lets_nothing_run",
+    "test_the_offline_guide_leads_to_a_question_and_a_yes_to_the_file",
     "test_a_command_of_codex_that_goes_on_while_the_model_does_is_denied_rewritten_and_asked_about",
     "test_a_fault_changes_how_it_ends_and_never_how_often",
     "test_a_kept_recording_ends_as_it_did",

@@ -109,7 +109,7 @@ def hostile(here: Path, marks: Path) -> None:
 AGENTS = ("general-purpose", "explore", "evil")
 
 
-@pytest.mark.parametrize("below", [False, True], ids=["root", "below"])
+@pytest.mark.parametrize("below", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["root", "below"])
 async def test_a_hostile_repository_runs_nothing_and_is_not_believed(copilot, play, policy, inner, below):
     marks = copilot.folder / "marks"
     marks.mkdir()
