@@ -57,12 +57,6 @@ SAMPLED = frozenset({
     "test_whoever_dies_while_a_hook_is_answered_nothing_runs_and_nothing_is_shown",
 })  # fmt: skip
 
-FIRST_CASES = frozenset({
-    "test_claude_honesty", "test_claude_outcomes", "test_claude_outputs", "test_claude_person", "test_claude_secrets",
-    "test_claude_servers", "test_codex_exec", "test_codex_holes", "test_codex_outcomes", "test_codex_person",
-    "test_copilot_prompt_endings", "test_copilot_prompt_guard", "test_copilot_server_features", "test_planted_bugs",
-})  # fmt: skip
-"""Files of whose tests the first case runs."""
 SHOWN_BY_ANOTHER = frozenset(
     {
         ("test_claude_endings", "test_leaving_the_block_while_a_command_runs_leaves_no_process"),
@@ -89,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         begun: set[tuple[str, str]] = set()
         for item in items:
             function = (item.path.stem, item.name.partition("[")[0])
-            if item in left_out or (function[1] not in SAMPLED and item.path.stem not in FIRST_CASES):
+            if item in left_out or function[1] not in SAMPLED:
                 continue
             if function in begun:
                 spared.append(item)
