@@ -141,6 +141,7 @@ def test_the_real_cli_is_recorded_and_replayed(cli: Cli) -> None:
         ("max-turns", 3, "max_turns"),
     ],
 )
+@pytest.mark.sampled
 def test_a_kept_recording_ends_as_it_did(cli: Cli, case: str, code: int, said: str) -> None:
     done = cli.interlock("replay", str(KEPT / case))
     assert done.returncode == code, done.stderr
@@ -168,6 +169,7 @@ def test_a_kept_recording_ends_as_it_did(cli: Cli, case: str, code: int, said: s
         ("exec-auth", 1, "auth"),
     ],
 )
+@pytest.mark.sampled
 def test_a_kept_recording_of_codex_calls_us_again_and_ends_as_it_did(cli: Cli, case: str, code: int, said: str) -> None:
     done = cli.interlock("replay", str(CODEX / case))
     assert done.returncode == code, done.stderr
@@ -211,6 +213,7 @@ def test_a_kept_recording_of_copilot_ends_as_it_did_over_both_transports(
         ("delay=0.001", 0, None),
     ],
 )
+@pytest.mark.sampled
 def test_a_fault_changes_how_it_ends_and_never_how_often(cli: Cli, fault: str, code: int, reason: str | None) -> None:
     found, events = replayed(cli, KEPT / "bash", "--fault", fault)
     assert (found, outcome(events)["reason"]) == (code, reason)

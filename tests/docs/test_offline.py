@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "copilot"])
+@pytest.mark.sampled
 def test_the_offline_guide_leads_to_a_question_and_a_yes_to_the_file(agent: str, tmp_path: Path) -> None:
     cli = find_cli(agent, "newest")
     if cli is None:

@@ -85,6 +85,7 @@ async def test_cancelling_while_a_command_runs_leaves_no_process(live):
 
 
 @BOTH_LOOPS
+@pytest.mark.slow
 async def test_leaving_the_block_while_a_command_runs_leaves_no_process(live):
     with ScriptedModel([Turn(sleeper(live)), DONE]) as model, anyio.fail_after(40):
         async with Client(state=live.state).stream(marked(live, model, permission=FULL)) as run:

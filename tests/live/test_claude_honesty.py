@@ -84,6 +84,7 @@ def prepare(live) -> list[Turn]:
 
 
 @pytest.mark.parametrize("guarded", [False, True], ids=["chain before", "guards and resident hooks"])
+@pytest.mark.sampled
 async def test_an_honest_corpus_raises_no_alarm(live, policy, guarded):
     chain = (PushGuard(), SecretRedactor()) if guarded else (policy(),)
     client = RESIDENT if guarded else {}

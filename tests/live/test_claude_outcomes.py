@@ -38,6 +38,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
+@pytest.mark.sampled
 async def test_an_error_of_the_service_has_its_reason(live, case):
     error, reason = ERRORS[case]
     with ScriptedModel([Turn(error)] * 16) as model, anyio.fail_after(60):
@@ -151,6 +152,7 @@ async def test_a_resumed_run_carries_the_whole_permission_anew(live):
 
 
 @pytest.mark.parametrize("effort", ["low", "medium", "high", "xhigh", "max"])
+@pytest.mark.sampled
 async def test_effort_reaches_the_service(live, effort):
     played = await live.play([DONE], effort=effort)
     (sent,) = [request.body for request in played.requests if request.kind == "turn"]

@@ -31,6 +31,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("case", OUTPUTS)
+@pytest.mark.sampled
 async def test_a_replaced_output_is_all_that_the_model_is_shown(live, policy, case):
     (live.workspace / "secret.txt").write_text(SECRET + "\n")
     (live.workspace / f"{SECRET}.log").write_text("")

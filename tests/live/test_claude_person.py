@@ -168,6 +168,7 @@ PROMPTS = {
 
 
 @pytest.mark.parametrize("case", PROMPTS)
+@pytest.mark.sampled
 async def test_a_prompt_reaches_the_model_byte_for_byte_and_nothing_is_inlined(live, case):
     (live.workspace / "secret.txt").write_text("tiger-lily\n")
     (live.folder / "outside.txt").write_text("tiger-lily\n")

@@ -98,6 +98,7 @@ CASES = [("newest", row) for row in ROWS] + [("oldest", row) for row in ON_OLDES
 
 
 @pytest.mark.parametrize(("claude_which", "row"), CASES, indirect=["claude_which"])
+@pytest.mark.sampled
 async def test_a_resident_hook_that_misbehaves_leaves_no_file(played, row):
     run, files = played
     assert files == ["later"]

@@ -217,6 +217,7 @@ async def converse(live, script: Sequence[object], prompts: Sequence[str], clien
 
 
 @RESIDENTS
+@pytest.mark.sampled
 async def test_no_road_shows_the_model_a_token(live, guards, birds, inner):
     furnish(live.workspace)
     calls = named(HIDDEN | OTHERS, live.workspace)
@@ -316,6 +317,7 @@ async def test_a_failed_command_that_says_a_token_stops_the_run(live, guards, bi
 
 @SHIPPED
 @pytest.mark.parametrize(("claude_which", "case"), UNREPLACEABLE, indirect=["claude_which"])
+@pytest.mark.sampled
 async def test_what_cannot_be_replaced_stops_the_run(live, guards, birds, case):
     await stopped(live, guards, birds, FAILING[case])
 

@@ -135,6 +135,7 @@ def broken(text: str) -> str:
     ],
     ids=["raises", "an error", "no text", "blocks", "long"],
 )
+@pytest.mark.sampled
 async def test_whatever_a_tool_of_ours_gives_the_model_gets_an_answer(live, act, words, is_error):
     played = await live.play([Turn(say("wren")), DONE], permission=FULL, client={"mcp": {"birds": Nest(act)}})
     shown = played.result("t1")
@@ -143,6 +144,7 @@ async def test_whatever_a_tool_of_ours_gives_the_model_gets_an_answer(live, act,
     assert played.outcome.status is Status.COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_tool_of_ours_that_hangs_ends_with_the_run(live):
     class Hangs(Nest):
         cancelled = False

@@ -53,6 +53,7 @@ async def test_an_unknown_session_is_never_quietly_a_new_one(live, session):
         await Client(state=live.state).run(live.request(model, session=session))
 
 
+@pytest.mark.slow
 async def test_a_directory_of_any_name_keeps_its_sessions(live):
     """The folder of a session is named after its directory, by UTF-16 units; a long name is shortened by the CLI."""
     for name in ("ä b\N{GRINNING FACE}.c_d-e", "x" * 120 + "/" + "y" * 120):

@@ -175,6 +175,7 @@ async def test_a_turn_that_fails_keeps_no_late_message_from_being_read(live):
     assert (talk.outcome.status, talk.outcome.text) == (Status.COMPLETED, "two")
 
 
+@pytest.mark.sampled
 async def test_a_message_that_the_agent_never_reads_is_said_to_be_lost(live):
     """Past its budget the agent ends every further turn at once."""
     script = [Turn(Says("one"), Stall()), Turn(Says("two"))]

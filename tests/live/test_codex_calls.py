@@ -97,6 +97,7 @@ async def test_a_rewritten_command_is_the_one_that_runs(codex, policy, model):
 
 
 @BOTH_STYLES
+@pytest.mark.sampled
 async def test_a_replaced_output_is_all_that_the_model_is_shown(codex, policy, model):
     def redact(asked):
         assert asked.input == {"command": "echo tiger-$((1+1)); exit 3"}

@@ -87,6 +87,7 @@ async def test_a_patch_is_told_with_its_files(codex):
     ],
     ids=["auth", "limit", "throttled", "overloaded", "context"],
 )
+@pytest.mark.sampled
 async def test_an_error_of_the_service_has_its_reason(codex, trouble, reason):
     played = await codex.play([Turn(trouble)] * 4, **EXEC)
     assert (played.outcome.status, played.outcome.reason) == (Status.FAILED, reason), played.outcome
@@ -146,12 +147,14 @@ async def test_what_a_request_carries_reaches_the_service(codex):
 
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh"])
+@pytest.mark.sampled
 async def test_effort_reaches_the_service(codex, effort):
     played = await codex.play([DONE], effort=effort, **EXEC)
     assert played.outcome.ok, played.outcome
     assert played.requests[0].body["reasoning"]["effort"] == effort
 
 
+@pytest.mark.slow
 async def test_an_interrupt_ends_the_run_and_its_command(codex):
     with ScriptedModel([Turn(shell(DIRECT, "touch started; sleep 985; touch late")), DONE]) as model:
         request = codex.request(model, permission=FULL, **EXEC)

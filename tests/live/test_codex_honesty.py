@@ -44,6 +44,7 @@ def call(model: str, name: str, given: object, call_id: str) -> ToolCall:
 
 @BOTH_STYLES
 @pytest.mark.parametrize("posture", ["edit", "full"])
+@pytest.mark.sampled
 async def test_an_honest_corpus_raises_no_alarm(codex, policy, model, posture):
     script = [Turn(call(model, "exec_command", {"cmd": text}, f"c{at}")) for at, text in enumerate(COMMANDS)]
     script += [Turn(call(model, "apply_patch", text, f"p{at}")) for at, text in enumerate(PATCHES)]

@@ -36,6 +36,7 @@ def names(folder) -> list[str]:
 
 
 @pytest.mark.parametrize("case", ERRORS)
+@pytest.mark.sampled
 async def test_an_error_of_the_service_has_its_reason(codex, case):
     trouble, reason = ERRORS[case]
     played = await codex.play([Turn(trouble)] * 4)
@@ -104,6 +105,7 @@ async def test_what_a_request_carries_reaches_the_service(codex):
 
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh"])
+@pytest.mark.sampled
 async def test_effort_reaches_the_service(codex, effort):
     played = await codex.play([DONE], effort=effort)
     assert played.outcome.ok, played.outcome

@@ -118,6 +118,7 @@ def way_out(monkeypatch) -> Iterator[tuple[set[str], threading.Event]]:
 
 
 @BOTH
+@pytest.mark.slow
 async def test_with_a_key_nobody_is_called_but_its_service(codex, monkeypatch, way_out, transport):
     tried, reached = way_out
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -277,6 +278,7 @@ def litter(codex) -> Path:
     ],
 )
 @BOTH
+@pytest.mark.sampled
 async def test_what_lies_about_runs_nothing_says_nothing_and_permits_nothing(codex, transport, posture, place, model):
     marks = litter(codex)
     before = picture(codex.home), picture(codex.workspace)
@@ -335,6 +337,7 @@ PROMPTS = {
 
 @BOTH
 @pytest.mark.parametrize("case", PROMPTS)
+@pytest.mark.sampled
 async def test_a_prompt_reaches_the_model_as_it_is_and_nothing_is_inlined(codex, transport, case):
     (codex.workspace / "secret.txt").write_text("tiger-lily\n")
     (codex.folder / "outside.txt").write_text("tiger-lily\n")

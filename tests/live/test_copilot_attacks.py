@@ -168,6 +168,7 @@ def test_variables_that_weaken_the_guard_start_nothing(copilot, transport, name)
 
 
 @pytest.mark.parametrize("key", ["x", "type", "heron-7"])
+@pytest.mark.sampled
 async def test_a_short_key_of_a_provider_breaks_nothing(copilot, transport, key):
     """Of its plain output the CLI blanks the key wherever it stands, which would break what we read."""
     with ScriptedModel([Turn(Text(f"the {key} type"))]) as model:
@@ -246,6 +247,7 @@ async def until(holds) -> None:
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 @pytest.mark.parametrize("died", ["host", "agent"])
+@pytest.mark.sampled
 async def test_whoever_dies_while_a_hook_is_answered_nothing_runs_and_nothing_is_shown(copilot, transport, died, stage):
     command = "echo tiger-lily" if stage == "after" else "touch made"
     with ScriptedModel([Turn(bash(command)), DONE, DONE]) as model, anyio.fail_after(60):

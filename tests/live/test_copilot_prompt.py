@@ -56,6 +56,7 @@ def play(copilot):
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.slow
 async def test_a_run_ends_with_text_usage_and_session(copilot, play):
     usage = Usage(input_tokens=100, output_tokens=20, cache_read_tokens=40)
     played = await play([Turn(bash("echo hi"), usage=usage), Turn(Text("done"), usage=usage)], permission=FULL)

@@ -60,6 +60,7 @@ def play(copilot):
     ],
     ids=["401", "400"],
 )
+@pytest.mark.sampled
 async def test_an_error_of_the_service_has_its_reason(play, trouble, reason, status):
     played = await play([Turn(trouble)] * 4)
     outcome = played.outcome
@@ -83,6 +84,7 @@ async def test_an_empty_answer_is_no_output(play):
     assert (played.outcome.status, played.outcome.reason) == ("failed", "no_output")
 
 
+@pytest.mark.slow
 async def test_a_model_that_is_unknown_or_no_login_says_so_and_sends_nothing(copilot, play):
     played = await play([DONE], env={"PATH": os.defpath}, login="user")
     assert (played.outcome.status, played.outcome.reason, played.outcome.exit_code) == ("failed", "crashed", 1)
@@ -90,6 +92,7 @@ async def test_a_model_that_is_unknown_or_no_login_says_so_and_sends_nothing(cop
     assert played.of(ToolRequested) == []
 
 
+@pytest.mark.slow
 async def test_silence_ends_at_the_idle_limit(play):
     played = await play([Turn(Text("do"), Stall(after="first_delta"))], limits={"idle": 2})
     assert (played.outcome.status, played.outcome.reason) == ("timed_out", "stalled")
@@ -111,6 +114,7 @@ def marked(copilot, model, **fields):
 
 
 @pytest.mark.parametrize("moment", ["command", "hook", "model"])
+@pytest.mark.slow
 async def test_cancelling_leaves_no_process(copilot, policy, moment):
     entered, over = anyio.Event(), anyio.Event()
 
@@ -230,6 +234,7 @@ SLOW = pytest.mark.slow
     "effort",
     ["minimal", *(pytest.param(word, marks=SLOW) for word in ("low", "medium", "high", "xhigh")), "max"],
 )
+@pytest.mark.sampled
 async def test_effort_reaches_the_service(play, effort):
     played = await play([DONE], model="gpt-5.4", effort=effort)
     body = played.requests[0].body

@@ -152,6 +152,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize("answer", [b"hello", b"{}{}", None, *SLOW])
+@pytest.mark.sampled
 async def test_an_answer_that_counts_as_a_yes_lets_nothing_run(copilot, play, policy, monkeypatch, answer):
     """None: no answer within the time that the agent gives us."""
     if answer is None:
@@ -204,6 +205,7 @@ OUTPUT = {"toolResult": {"resultType": "success", "textResultForLlm": "forged"}}
     ],
     ids=["call", "output", "permission", "prompt", "nonsense"],
 )
+@pytest.mark.sampled
 async def test_a_command_that_knows_the_tokens_is_noticed_and_decides_nothing(
     copilot, play, policy, event, fields, alarm
 ):

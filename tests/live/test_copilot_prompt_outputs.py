@@ -63,6 +63,7 @@ def said(how: str = "") -> str:
     return f"{how}printf 'tiger-%s\\n' lily"
 
 
+@pytest.mark.sampled
 async def test_a_replaced_output_is_all_that_the_model_is_shown(copilot, play, policy, birds):
     at = copilot.workspace
     (at / "found").write_text(f"{SECRET}\n")
@@ -110,6 +111,7 @@ async def test_a_denied_output_is_an_error_with_the_reason(play, policy):
 
 
 @pytest.mark.parametrize("how", ["background", "long", "large", "read"])
+@pytest.mark.sampled
 async def test_no_road_leads_round_the_hook_after_a_call(play, policy, how):
     match how:
         case "background":

@@ -128,6 +128,7 @@ async def test_without_anybody_to_answer_the_agent_cannot_ask(copilot):
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
+@pytest.mark.sampled
 async def test_a_run_that_is_ended_while_a_person_is_asked_runs_nothing(copilot, how):
     script = [Turn(bash("touch made")), DONE]
     with ScriptedModel(script) as model, anyio.fail_after(60):

@@ -251,6 +251,7 @@ async def corpus(copilot, birds, *chain, **fields):
     return await copilot.play(CORPUS, *chain, mcp_servers=birds, **fields)
 
 
+@pytest.mark.sampled
 async def test_an_honest_corpus_raises_no_alarm(copilot, policy, birds):
     guard = policy()
     played = await corpus(copilot, birds, guard, permission=FULL)

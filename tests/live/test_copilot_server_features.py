@@ -160,6 +160,7 @@ async def test_model_and_instructions_reach_the_service(copilot):
     assert played.outcome.model == "gpt-5.4"
 
 
+@pytest.mark.sampled
 async def test_effort_reaches_the_service(copilot):
     for effort in ("minimal", "low", "medium", "high", "xhigh", "max"):
         played = await copilot.play([DONE], model="gpt-5.4", effort=effort)
@@ -172,6 +173,7 @@ async def test_an_image_goes_with_the_prompt(copilot):
     assert f"data:image/png;base64,{PIXEL}" in said(played.requests[0])[0]
 
 
+@pytest.mark.slow
 async def test_the_words_of_a_prompt_are_words_and_nothing_is_inlined(copilot):
     (copilot.workspace / "secret.txt").write_text("tiger-lily")
     for prompt in ("@secret.txt", "!touch made", "/clear", "/yolo", "--allow-all-tools", "-", "ünïcödé \u2028 \x1b[0m"):
@@ -211,6 +213,7 @@ async def test_usage_is_counted_once_and_thoughts_are_told(copilot):
     assert (found.model_requests, played.outcome.turns) == (2, 2)
 
 
+@pytest.mark.slow
 async def test_a_request_that_is_repeated_is_told_and_the_run_goes_on(copilot):
     played = await copilot.play([Turn(HttpError(503, headers={"retry-after": "0"})), DONE])
     assert (played.outcome.ok, played.outcome.text) == (True, "done")

@@ -311,6 +311,7 @@ async def test_nobody_logged_in_is_known_before_the_prompt(copilot):
         (HttpError(400), Reason.BAD_REQUEST),
     ],
 )
+@pytest.mark.sampled
 async def test_an_error_of_the_service_is_the_reason_of_the_outcome(copilot, failure, reason):
     played = await copilot.play([Turn(failure)] * 4)
     outcome = played.outcome

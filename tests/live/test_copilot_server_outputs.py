@@ -78,6 +78,7 @@ def secret(copilot) -> Path:
     return path
 
 
+@pytest.mark.sampled
 async def test_a_replaced_output_is_all_that_the_model_is_shown(copilot, policy, birds, secret):
     here = copilot.workspace / f"{SECRET}-folder"
     here.mkdir()

@@ -138,6 +138,7 @@ def backed(name: str, transport: str, backstop: str) -> set[str]:
 
 @pytest.mark.parametrize("which", pinned_ends("claude"))
 @pytest.mark.parametrize("how", ["bare", "dropped"])
+@pytest.mark.sampled
 async def test_behind_hooks_that_never_fire_the_gate_of_claude_lets_nothing_run(which, how, tmp_path, monkeypatch):
     (dialect,) = dialects_of("claude")
     whole = dialect.thorough()
@@ -172,6 +173,7 @@ BEHIND = [("server", "stripped"), ("prompt", "stripped"), ("prompt", "without th
 
 @pytest.mark.parametrize("dialect", dialects_of("copilot"), ids=lambda dialect: dialect.style)
 @pytest.mark.parametrize(("transport", "how"), BEHIND)
+@pytest.mark.sampled
 async def test_behind_hooks_that_are_never_called_copilot_lets_run_only_what_it_never_asks_about(
     dialect, transport, how, tmp_path, monkeypatch
 ):
@@ -406,6 +408,7 @@ async def test_a_tool_of_codex_that_our_table_lacks_is_denied_rewritten_and_aske
 
 
 @pytest.mark.parametrize("model", [DIRECT, CODE])
+@pytest.mark.sampled
 async def test_a_command_of_codex_that_goes_on_while_the_model_does_is_denied_rewritten_and_asked_about(
     codex, policy, model
 ):
@@ -448,6 +451,7 @@ def bash(command: str, call_id: str, **more: object) -> ToolCall:
 
 
 @pytest.mark.parametrize("transport", ["prompt", "server"])
+@pytest.mark.sampled
 async def test_a_command_of_copilot_in_the_background_is_denied_rewritten_and_asked_about(copilot, policy, transport):
     def late(name: str) -> ToolCall:
         return bash(f"sleep 0.3; touch {name}", name, mode="async")
@@ -496,6 +500,7 @@ COPILOT_STOPS = {
 @pytest.mark.parametrize(
     ("kind", "transport"), [(kind, way) for kind, (_, stopping) in COPILOT_STOPS.items() for way in stopping]
 )
+@pytest.mark.sampled
 async def test_an_output_of_copilot_that_cannot_be_replaced_stops_the_run(copilot, policy, kind, transport):
     guard = policy(after=lambda _: Replace(output="withheld"))
     call, _ = COPILOT_STOPS[kind]

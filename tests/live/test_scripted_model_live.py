@@ -164,6 +164,7 @@ def test_a_subagent_is_told_apart_by_the_request(converse: Converse):
     ],
     ids=["http error", "error event", "cut after first delta", "cut after headers", "cut before headers"],
 )
+@pytest.mark.sampled
 def test_the_cli_asks_again_after_trouble(converse: Converse, trouble: Turn):
     with ScriptedModel([trouble, Turn(Text("second try"))]) as model:
         conversation = converse(model, "hi")

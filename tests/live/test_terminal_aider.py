@@ -175,6 +175,7 @@ async def test_a_command_that_hides_something_is_never_run(aider):
     assert aider.files == ["note.txt"]
 
 
+@pytest.mark.slow
 async def test_an_error_of_the_service_is_a_failure_although_aider_exits_with_0(aider):
     outcome, _ = await aider.play([Turn(HttpError(401, "authentication_error", "bad key"))])
     assert (outcome.status, outcome.reason, outcome.exit_code) == ("failed", "api", 0), outcome

@@ -7,6 +7,7 @@ hooks file can guard, and everybody who answers does so here. What does not hold
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -35,12 +36,12 @@ __all__ = ["DaskEngine", "Engine", "LocalEngine", "engine_of"]
 LOOK_AGAIN = 0.1
 
 
-class Engine:
+class Engine(ABC):
     """How the attempts are made; the base of the two that there are."""
 
+    @abstractmethod
     def opened(self) -> Any:
         """A block in which there is what `interlock.batch` takes for it, as keyword arguments."""
-        raise NotImplementedError
 
     def serve(self, runs: Batch, tasks: TaskGroup) -> None:
         """Have approvals answered while the batch runs."""

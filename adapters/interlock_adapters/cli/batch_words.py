@@ -12,7 +12,7 @@ from interlock.batch.results import BatchReport, BatchResult, Paused, RunStatus,
 from interlock.batch.view import BatchView
 from interlock.outcome import Reason
 from interlock_adapters.cli.output import safe_line
-from interlock_adapters.cli.problems import BOUND, COMPLETED, FAILED, UNGUARDED, USAGE
+from interlock_adapters.cli.problems import BOUND, BOUNDS, COMPLETED, FAILED, UNGUARDED, USAGE
 
 __all__ = [
     "Code",
@@ -31,7 +31,6 @@ WIDTH = 300
 """Characters of a failure that a line shows."""
 LISTED = 20
 """Failed runs that the last lines name."""
-_BOUNDS = {Reason.MAX_TURNS, Reason.BUDGET, Reason.DEADLINE}
 _SEVERITY = (COMPLETED, BOUND, USAGE, FAILED, UNGUARDED)
 _WHY = {
     "deadline": "the time of --timeout is over",
@@ -148,4 +147,4 @@ def _code(run: RunView) -> Code:
         return UNGUARDED
     if run.reason == Reason.UNSUPPORTED:
         return USAGE
-    return BOUND if run.status is RunStatus.TIMED_OUT or run.reason in _BOUNDS else FAILED
+    return BOUND if run.status is RunStatus.TIMED_OUT or run.reason in BOUNDS else FAILED

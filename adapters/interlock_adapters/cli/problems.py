@@ -10,11 +10,23 @@ from interlock.outcome import Outcome, Reason, Status
 from interlock_adapters.cli.options import FLAGS, UsageProblem, option_of
 from interlock_adapters.cli.output import safe_line
 
-__all__ = ["BOUND", "COMPLETED", "FAILED", "INTERRUPTED", "UNGUARDED", "USAGE", "code_of", "exit_code", "explain"]
+__all__ = [
+    "BOUND",
+    "BOUNDS",
+    "COMPLETED",
+    "FAILED",
+    "INTERRUPTED",
+    "UNGUARDED",
+    "USAGE",
+    "code_of",
+    "exit_code",
+    "explain",
+]
 
 COMPLETED, FAILED, USAGE, BOUND, UNGUARDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
-_BOUNDS = {Reason.MAX_TURNS, Reason.BUDGET, Reason.DEADLINE}
+BOUNDS = frozenset({Reason.MAX_TURNS, Reason.BUDGET, Reason.DEADLINE})
+"""Reasons that say that a bound tripped."""
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -23,7 +35,7 @@ def exit_code(outcome: Outcome) -> int:
         return UNGUARDED
     if outcome.reason is Reason.UNSUPPORTED:
         return USAGE
-    if outcome.reason in _BOUNDS or outcome.status is Status.TIMED_OUT:
+    if outcome.reason in BOUNDS or outcome.status is Status.TIMED_OUT:
         return BOUND
     if outcome.status is Status.CANCELLED:
         return INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from interlock.batch.journal import replace_file
@@ -35,7 +36,7 @@ class RecordFailed(Exception):
         super().__init__(f"{path}: {error.strerror}")
 
 
-class Recorder:
+class Recorder(ABC):
     """Takes events in order; the base of the two that there are."""
 
     def __init__(self, *, deltas: bool, most: int) -> None:
@@ -58,12 +59,13 @@ class Recorder:
             self._written, self.cut = self._most, True
         return line
 
+    @abstractmethod
     def _write(self, line: bytes) -> None:
-        raise NotImplementedError
+        """Add a whole line. Raises `RecordFailed`."""
 
+    @abstractmethod
     def end(self, stderr: str) -> str | None:
         """Record the last; gives what must travel with the result. Raises `RecordFailed`."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of everything."""

@@ -48,6 +48,7 @@ def test_instructions_are_appended_to_the_system_prompt(driver):
     assert "always say heron" in json.dumps(body["system"])
 
 
+@pytest.mark.sampled
 def test_effort_reaches_the_service(driver):
     with ScriptedModel([DONE] * 5) as model:
         for effort in ("low", "medium", "high", "xhigh", "max"):
@@ -172,6 +173,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
+@pytest.mark.sampled
 def test_an_error_of_the_service_has_its_own_reason(driver, case):
     error, reason, status = ERRORS[case]
     with ScriptedModel([Turn(error)] * 12) as model:
