@@ -43,7 +43,7 @@ class Engine(ABC):
     def opened(self) -> Any:
         """A block in which there is what `interlock.batch` takes for it, as keyword arguments."""
 
-    def serve(self, runs: Batch, tasks: TaskGroup) -> None:
+    def serve(self, runs: Batch, tasks: TaskGroup) -> None:  # noqa: B027 -- not every engine has any
         """Have approvals answered while the batch runs."""
 
 

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.framing.json_objects import NotJson, parse_object
-
 if TYPE_CHECKING:
     from interlock.request import McpServer
 
@@ -33,16 +31,16 @@ def read_servers(paths: list[str]) -> "dict[str, McpServer]":
 
 def _servers_of(path: str) -> "dict[str, McpServer]":
     content = _content(path)
-    named = content.get("mcpServers")
+    named = cast("dict[str, object]", content).get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(named, dict):
         raise McpFileProblem(f'{path}: it must be {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
-    others = sorted(content.keys() - {"mcpServers"})
+    others = sorted(cast("dict[str, object]", content).keys() - {"mcpServers"})
     if others:
         raise McpFileProblem(f"{path}: {others[0]!r} is nothing that such a file has; only mcpServers is read")
     return {name: _server(path, name, entry) for name, entry in cast("dict[str, object]", named).items()}
 
 
-def _content(path: str) -> dict[str, object]:
+def _content(path: str) -> object:
     try:
         with Path(path).open("rb") as file:
             data = file.read(LONGEST + 1)
@@ -50,10 +48,10 @@ def _content(path: str) -> dict[str, object]:
         raise McpFileProblem(f"{path}: {error.strerror}") from None
     if len(data) > LONGEST:
         raise McpFileProblem(f"{path}: it is longer than {LONGEST} bytes; name the file of servers itself")
-    content = parse_object(data)
-    if isinstance(content, NotJson):
-        raise McpFileProblem(f"{path}: it is not exactly one JSON object: {content.reason}")
-    return content
+    try:
+        return json.loads(data.decode())
+    except ValueError as error:
+        raise McpFileProblem(f"{path}: it is no JSON in UTF-8: {error}") from None
 
 
 def _server(path: str, name: str, entry: object) -> "McpServer":
