@@ -86,6 +86,13 @@ def batch(
         only_failed=only_failed,
         **{name: value for name, value in given.items() if value is not None},
     )
+    _refuse_contradictions(client, executor, chain, options)
+    return _Opened(tasks, Path(folder).expanduser().absolute(), executor or LocalExecutor(client), chain, options)
+
+
+def _refuse_contradictions(
+    client: Client | None, executor: Executor | None, chain: ChainNames | None, options: Options
+) -> None:
     if executor is not None and client is not None:
         raise ConfigurationError(
             "batch", "a client works in this process alone; an executor takes `chain` in its place"
@@ -94,7 +101,6 @@ def batch(
         raise ConfigurationError("batch", "`client` has a chain of its own; give one of the two")
     if executor is not None and (unmet := _unmet(executor, options)):
         raise Unsupported(type(executor).__name__, unmet)
-    return _Opened(tasks, Path(folder).expanduser().absolute(), executor or LocalExecutor(client), chain, options)
 
 
 def _unmet(executor: Executor, options: Options) -> list[Unmet]:
