@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.real.contestants import Agent, Contestant, Stage, prompt
-from interlock import Allow, Client, HookCall, Request
+from benchmarks.real.ours import driven
+from interlock import Client, Request
 from interlock_fixtures.scripted_model.environment import arguments, environment
 
 MODEL = "gpt-5.5"
@@ -37,30 +38,8 @@ def _request(stage: Stage, transport: str, calls: int = 0) -> Request:
     )
 
 
-class _Guard:
-    """Has no objection, before a call and, if asked, after it."""
-
-    name = "guard"
-
-    def __init__(self, *events: str) -> None:
-        self.events = events
-
-    async def before(self, _: HookCall) -> Allow:
-        return Allow()
-
-    async def after(self, _: HookCall) -> Allow:
-        return Allow()
-
-
 def _driven(transport: str, *events: str) -> Any:
-    async def run(stage: Stage, calls: int) -> None:
-        chain = [_Guard(*events)] if events else []
-        async with Client(interceptors=chain, state=stage.folder / "state") as client:  # type: ignore[arg-type]
-            outcome = await client.run(_request(stage, transport, calls))
-        if not outcome.ok or outcome.text != "done":
-            raise RuntimeError(outcome.describe())
-
-    return run
+    return driven(lambda stage, calls: _request(stage, transport, calls), lambda stage: stage.folder / "state", *events)
 
 
 # ---- bare -----------------------------------------------------------------------------------------------------------

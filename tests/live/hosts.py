@@ -1,5 +1,10 @@
 """A host in a process of its own, which tests end by force, and the wait for what then becomes of its agent."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import anyio
 
 HOST = """
@@ -19,3 +24,16 @@ async def until(holds) -> None:
     """Wait for a state of other processes, which announce nothing."""
     while not holds():  # noqa: ASYNC110  what other processes do sets no event of ours
         await anyio.sleep(0.02)
+
+
+async def killed_host_leaves_nothing(live, request) -> None:
+    """Run a request whose command starts three sleeps in a host of its own, and kill that host: all must be gone."""
+    argv = [sys.executable, "-c", HOST, request.model_dump_json(), str(live.state)]
+    with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
+        try:
+            await until((live.workspace / "started").exists)
+            await until(lambda: live.alive().count("sleep") == 3)
+            os.kill(host.pid, signal.SIGKILL)
+            await until(lambda: not live.alive())
+        finally:
+            host.kill()

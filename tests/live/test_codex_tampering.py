@@ -4,8 +4,6 @@ import json
 import os
 import runpy
 import shlex
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from interlock_fixtures.scripted_model import ScriptedModel, Text, ToolCall, Tur
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
 HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
-HOST, until = HOSTS["HOST"], HOSTS["until"]
+killed_host_leaves_nothing, until = HOSTS["killed_host_leaves_nothing"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -126,12 +124,4 @@ async def test_the_death_of_the_host_leaves_no_process(codex, posture, transport
     with ScriptedModel([Turn(shell(command)), DONE]) as model, anyio.fail_after(60):
         env = {**model.environment("codex"), "TEST_MARK": str(codex.folder)}
         request = codex.request(model, env=env, permission={"posture": posture}, transport=transport)
-        argv = [sys.executable, "-c", HOST, request.model_dump_json(), str(codex.state)]
-        with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
-            try:
-                await until((codex.workspace / "started").exists)
-                await until(lambda: codex.alive().count("sleep") == 3)
-                os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not codex.alive())
-            finally:
-                host.kill()
+        await killed_host_leaves_nothing(codex, request)

@@ -4,8 +4,6 @@ import json
 import os
 import runpy
 import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from interlock_fixtures.scripted_model import (
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
 HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
-HOST, until = HOSTS["HOST"], HOSTS["until"]
+killed_host_leaves_nothing, until = HOSTS["killed_host_leaves_nothing"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -157,14 +155,7 @@ async def test_an_agent_that_is_killed_is_a_failed_run_and_leaves_nothing(copilo
 
 async def test_the_death_of_the_host_leaves_no_process(copilot):
     with ScriptedModel([Turn(bash(SLEEP)), DONE]) as model, anyio.fail_after(60):
-        argv = [sys.executable, "-c", HOST, marked(copilot, model).model_dump_json(), str(copilot.state)]
-        with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
-            try:
-                await until(lambda: copilot.alive().count("sleep") == 3)
-                os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not copilot.alive())
-            finally:
-                host.kill()
+        await killed_host_leaves_nothing(copilot, marked(copilot, model))
 
 
 async def test_a_turn_takes_no_message_and_its_run_no_second_one(copilot):

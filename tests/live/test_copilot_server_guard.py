@@ -21,7 +21,7 @@ from interlock_fixtures.scripted_model import HttpError, ScriptedModel, Text, To
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
 HOSTS = runpy.run_path(str(Path(__file__).parent / "hosts.py"))
-HOST, until = HOSTS["HOST"], HOSTS["until"]
+killed_host_leaves_nothing, until = HOSTS["killed_host_leaves_nothing"], HOSTS["until"]
 
 DONE = Turn(Text("done"))
 FULL = {"posture": "full"}
@@ -235,15 +235,7 @@ async def test_the_death_of_the_host_leaves_no_process(copilot):
     with ScriptedModel([Turn(bash(command)), DONE]) as model, anyio.fail_after(60):
         env = {**copilot.service(model), "TEST_MARK": str(copilot.folder)}
         request = copilot.request(model, env=env, permission=FULL)
-        argv = [sys.executable, "-c", HOST, request.model_dump_json(), str(copilot.state)]
-        with subprocess.Popen(argv) as host:  # noqa: ASYNC220  returns at once
-            try:
-                await until((copilot.workspace / "started").exists)
-                await until(lambda: copilot.alive().count("sleep") == 3)
-                os.kill(host.pid, signal.SIGKILL)
-                await until(lambda: not copilot.alive())
-            finally:
-                host.kill()
+        await killed_host_leaves_nothing(copilot, request)
 
 
 SLOW_HOST = """
